@@ -33,7 +33,9 @@ import Testing
     private func get(
         _ manager: CentralRequestManager, _ change: (inout HTTPRequest) -> Void = { _ in }
     ) async throws -> HTTPResponse {
-        try await manager.startRequest(HTTPRequest("GET", server.url("/a")).with(change))
+        var request = HTTPRequest("GET", server.url("/a"))
+        change(&request)
+        return try await manager.startRequest(request)
     }
 
     @Test func slowNetworkGetsTheStaleResponse() async throws {

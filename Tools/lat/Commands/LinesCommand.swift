@@ -55,12 +55,17 @@ struct LinesCommand: Command {
     /// The line of a value; `nil` for one that a condition leaves out.
     ///
     /// - Parameter columns: the width that a terminal has for it; `nil` for a whole line without colours.
-    func line(of bytes: [UInt8], _ style: Style, columns: Int?) -> String? {
+    func line(of bytes: [UInt8], _ style: Style, columns: Int?) throws(UsageError) -> String? {
         guard let value = try? JSONValue(parsing: Data(bytes)), let text = JSONText(Data(bytes)) else { return nil }
         var response = HTTPResponse(status: 200, url: "")
         response.body = ResponseBody(Data(bytes))
         let exchange = RunExchange(request: HTTPRequest("GET", ""), response: response, duration: .zero)
-        guard conditions.allSatisfy({ $0.failure(in: exchange, $0.operand?.text ?? "") == nil }) else { return nil }
+        for condition in conditions {
+            let failure = condition.failure(in: exchange, condition.operand?.text ?? "")
+            // Its thread cannot be stopped, so there is one at most.
+            if failure == RunAssertion.gaveUp { throw UsageError("\(Self.condition.name): \(RunAssertion.gaveUp)") }
+            if failure != nil { return nil }
+        }
         var line = text.compact(text.whole)
         if case .json(let steps)? = subject {
             guard let part = RunSubject.value(at: steps[...], in: value) else { return nil }
@@ -144,8 +149,11 @@ private struct LinesRun {
     private var input: HTTPBody {
         let mark: [UInt8] = command.sendsSequence ? [0x1E] : []
         let numbers = LineNumbers()
-        let lines = LineInput.lines().compactMap { (line: String) throws -> Data? in
+        let lines = LineInput.lines({ LineInput.rawLine() }).compactMap { (bytes: [UInt8]) throws -> Data? in
             let number = numbers.next()
+            guard let line = String(validating: bytes, as: UTF8.self) else {
+                throw UsageError("line \(number) of standard input is not UTF-8, which JSON has to be")
+            }
             guard !line.allSatisfy(\.isWhitespace) else { return nil }
             do {
                 _ = try JSONValue(parsing: line)
@@ -164,7 +172,7 @@ private struct LinesRun {
         let room = columns ?? (console.outTerminal.isTerminal ? .max : nil)
         var shown = 0
         for try await value in values {
-            guard let line = command.line(of: value.bytes, console.outStyle, columns: room) else { continue }
+            guard let line = try command.line(of: value.bytes, console.outStyle, columns: room) else { continue }
             try console.print(line)
             shown += 1
             if shown == command.count { break }

@@ -58,8 +58,10 @@ struct HTTPFileParser {
         if place != .before {
             while case .text(let line)? = request.body.last, line.isBlank { request.body.removeLast() }
             requests.append(request)
+            let body = request.body.compactMap { if case .text(let line) = $0 { line } else { nil } }
+            let lines = Set(body.map(\.start))
             for template in request.templates {
-                let isBody = request.body.contains(.text(template))
+                let isBody = lines.contains(template.start)
                 guard let range = RunScope.unclosed(in: template, isBody: isBody) else { continue }
                 complain(range, "this variable is not closed; write {{name}}")
             }

@@ -151,8 +151,7 @@ struct RunAssertion: Hashable, Sendable {
             guard (try? Regex(Self.plain(operand))) != nil else { return "\(operand) is not a regular expression" }
             let match = found.map { Self.matches(Self.text(of: $0), Self.plain(operand)) } ?? false
             guard let match else {
-                return
-                    "the regular expression was given up after \(Self.matchLimit) s; write one without nested repetitions"
+                return Self.gaveUp
             }
             isPassed = match
         }
@@ -168,6 +167,9 @@ struct RunAssertion: Hashable, Sendable {
         let shown = Secrets.standard.shown(json: found).description
         return "it is " + (shown.count > 200 ? shown.prefix(200) + "…" : shown)
     }
+
+    static let gaveUp =
+        "the regular expression was given up after \(matchLimit) s; write one without nested repetitions"
 
     /// The longest time for a regular expression, in seconds.
     private static let matchLimit = 2

@@ -38,7 +38,8 @@ final class Resender: Sendable {
         }
         let sender = edited.call.flatMap(calls.sender)
         var sent = HTTPRequest(edited.method, edited.url)
-        if let sender {
+        // The settings hold credentials, certificates and sockets, which are for the server of the call.
+        if let sender, URLParts(edited.url).origin == recorded(edited).flatMap({ URLParts($0.url).origin }) {
             sent.options = sender.settings
             // The page shows them among the fields.
             sent.options.headers = HTTPHeaders()
@@ -64,17 +65,22 @@ final class Resender: Sendable {
             || ["host", "content-length", "connection", "accept-encoding", "expect"].contains(name.lowercased())
     }
 
+    /// The request that was sent before.
+    private func recorded(_ edited: Edited) -> CallRecord.Request? {
+        guard let id = edited.call, let requests = calls.record(id)?.record.conversation,
+            requests.indices.contains(edited.entry ?? 0)
+        else { return nil }
+        return requests[edited.entry ?? 0].request
+    }
+
     /// Why the kept part of a body cannot be sent in its place; `nil` when the body is whole, or the reader wrote another one.
     private func lostBody(of edited: Edited) -> String? {
-        guard let id = edited.call, let requests = calls.record(id)?.record.conversation,
-            requests.indices.contains(edited.entry ?? 0), let body = requests[edited.entry ?? 0].request.body,
-            let note = body.shown.note
-        else { return nil }
+        guard let body = recorded(edited)?.body, let note = body.shown.note else { return nil }
         let kept = body.shown.bytes
         let isKept =
             kept.isEmpty
             ? edited.bytes.isEmpty && !["GET", "HEAD"].contains(edited.method)
-            : edited.bytes.starts(with: kept.prefix(64))
+            : edited.bytes.starts(with: kept.prefix(64)) && Int64(edited.bytes.count) < body.size ?? .max
         guard isKept else { return nil }
         return
             "\(note) What is left of it would not be the same request: write a whole body, or send it from the program."

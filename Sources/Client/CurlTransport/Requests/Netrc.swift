@@ -98,7 +98,7 @@ struct Netrc: Sendable, Hashable {
         guard let socket = target.socketName(of: request) else {
             return credentials(forHost: target.host, isNamed: request.context.hasLeftOrigin)
         }
-        return entries.first { $0.host == socket }?.authentication
+        return entries.first { $0.host == socket && ($0.login != nil || $0.password != nil) }?.authentication
     }
 
     /// Returns the request with the file's credentials, unless it has credentials of its own. A server that redirects to

@@ -130,7 +130,10 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         if let quotas = hosts[host]?.quotas, quotas.count > 16 {
             hosts[host]?.quotas = quotas.filter { name, _ in reports.contains { $0.name == name } }
         }
-        if let pause { hosts[host]?.pausedUntil = max(hosts[host]?.pausedUntil ?? .zero, now + pause) }
+        if let pause {
+            let end = max(hosts[host]?.pausedUntil ?? .zero, now + pause)
+            hosts[host]?.pausedUntil = end
+        }
         return advance(at: now)
     }
 

@@ -25,10 +25,10 @@ extension CookieStore {
 }
 
 extension CookieTable.Place {
-    /// Makes the place that a request goes to. As in curl, the request's own `Host` field names the host. All sockets have the
-    /// host `localhost`, so they are told apart by their paths.
+    /// Makes the place that a request goes to. As in curl, the request's own `Host` field names the host. All other
+    /// sockets have the host `localhost`, so they are told apart by their paths.
     init(_ request: HTTPRequest, _ target: Target) {
-        if let socket = target.socketName(of: request) {
+        if let socket = target.socketName(of: request), request.headers["Host"] == nil {
             self.init(socket: socket, path: target.path)
             return
         }
