@@ -210,6 +210,13 @@ struct JSONCodingPath {
     enum Key {
         case member(any CodingKey)
         case element(Int)
+
+        var codingKey: any CodingKey {
+            switch self {
+            case .member(let key): key
+            case .element(let index): JSONKey(intValue: index)
+            }
+        }
     }
 
     var decoder: JSONDocumentDecoder?
@@ -225,10 +232,7 @@ struct JSONCodingPath {
         var keys: [any CodingKey] = []
         var place = self
         while let key = place.key, let decoder = place.decoder {
-            switch key {
-            case .member(let key): keys.append(key)
-            case .element(let index): keys.append(JSONKey(intValue: index))
-            }
+            keys.append(key.codingKey)
             place = decoder.place
         }
         return keys.reversed()
