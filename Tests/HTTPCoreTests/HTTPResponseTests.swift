@@ -14,6 +14,18 @@ import Testing
         HTTPResponse(status: status, headers: headers, body: ResponseBody(Data(text.utf8)), url: "http://h/")
     }
 
+    @Test func changesDoNotReachCopies() {
+        let original = HTTPResponse(status: 200, trailers: ["X": "1"], url: "http://a/")
+        var copy = original
+        copy.trailers = ["X": "2"]
+        copy.attempts = 3
+        var second = copy
+        second.redirects = [.init(url: "http://b/", status: 301)]
+        #expect(original.trailers["x"] == "1" && original.attempts == 1 && original.redirects.isEmpty)
+        #expect(copy.trailers["x"] == "2" && copy.attempts == 3 && copy.redirects.isEmpty)
+        #expect(second.trailers["x"] == "2" && second.attempts == 3 && second.redirects.count == 1)
+    }
+
     @Test(arguments: [
         (#"{"inner": null}"#, "name"), (#"{"name": 1}"#, "name"), (#"{"name": null}"#, "name"),
         (#"{"name": "n", "inner": {}}"#, "inner.values"),

@@ -46,6 +46,61 @@ struct JSONDocumentTests {
         #expect(decoded.count == count && decoded["n0"] == -1 && decoded["n\(count - 1)"] == count - 1)
     }
 
+    /// Properties are read in another order than that of the document, and some names have the same first eight bytes.
+    @Test(arguments: [
+        (#"{"aReallyLongName1": 1, "aReallyLongName2": 2, "b": 3}"#, [1, 2, 3]),
+        (#"{"b": 3, "aReallyLongName2": 2, "aReallyLongName1": 1}"#, [1, 2, 3]),
+        (#"{"b": 3, "aReallyLongName1": 0, "aReallyLongName2": 2, "aReallyLongName1": 1}"#, [1, 2, 3]),
+        (#"{"aReallyLongName1": 1, "x": {"b": 7, "b": 8}, "aReallyLongName2": 2, "b": 3}"#, [1, 2, 3]),
+        (#"{"aReallyLongName1": 0, "b": 3, "aReallyLongName2": 2, "aReallyLongName\u0031": 1}"#, [1, 2, 3]),
+        (#"{"b":0,"aReallyLongName1":1,"aReallyLongName2":2,"b":3}"#, [1, 2, 3]),
+        (#"{"b":0,"":0,"aReallyLongName1":1,"aReallyLongName2":2,"":1,"b":3}"#, [1, 2, 3]),
+    ])
+    func membersAreFoundInAnyOrder(text: String, expected: [Int]) throws {
+        struct Three: Decodable {
+            var aReallyLongName1: Int
+            var aReallyLongName2: Int
+            var b: Int
+            var absent: Int?
+        }
+        for three in try document("[\(text), \(text)]").decode([Three].self) + [document(text).decode(Three.self)] {
+            #expect([three.aReallyLongName1, three.aReallyLongName2, three.b] == expected && three.absent == nil)
+        }
+    }
+
+    @Test func decodersThatModelsKeepStay() throws {
+        struct Kept: Decodable {
+            let decoder: any Decoder
+            init(from decoder: any Decoder) { self.decoder = decoder }
+        }
+        let kept = try document(#"[{"n": 1}, {"n": 2}, {"n": "x"}]"#).decode([Kept].self)
+        #expect(kept.map { $0.decoder.codingPath.map(\.intValue) } == [[0], [1], [2]])
+        #expect(try kept.prefix(2).map { try [String: Int](from: $0.decoder) } == [["n": 1], ["n": 2]])
+        let error = try #require(throws: DecodingError.self) { try [String: Int](from: kept[2].decoder) }
+        #expect(DecodingPath(error).path == "[2].n")
+    }
+
+    @Test(arguments: ["[1, \"x\"]", "[1, null]", "[[1], [2, {}]]", "{}", "[\"a\"]", "[]", "[[], [true]]"])
+    func arraysFailWhereJSONDecoderFails(text: String) {
+        func compare<T: Decodable & Equatable>(_ type: T.Type) {
+            let (own, other) = (
+                Result { try document(text).decode(type) },
+                Result { try JSONDecoder().decode(type, from: Data(text.utf8)) }
+            )
+            switch (own, other) {
+            case (.success(let own), .success(let other)): #expect(own == other)
+            case (.failure(let own), .failure(let other)):
+                #expect(DecodingPath(own).path == DecodingPath(other).path, "\(type)")
+            default: Issue.record("\(own) and \(other)")
+            }
+        }
+        compare([Int].self)
+        compare([[Int]].self)
+        compare([Double?].self)
+        compare([String].self)
+        compare([Set<Bool>].self)
+    }
+
     @Test func errorPathBeginsAtTheDecodedPart() throws {
         let document = try document(#"{"data": {"list": [{"a": 1}, {"a": "x"}]}}"#)
         let data = try #require(document["data"])

@@ -5,7 +5,10 @@ import Testing
 @Suite("JSONValueEncoder")
 struct JSONValueEncoderTests {
     private func json(_ value: some Encodable, dates: Coding.Dates = .iso8601) throws -> JSONValue {
-        try JSONValueEncoder(rules: CodingRules.of(Coding(dates: dates))).encode(value)
+        let encoder = JSONValueEncoder(rules: CodingRules.of(Coding(dates: dates)))
+        let json = try encoder.encode(value)
+        #expect(try encoder.data(of: value) == json.data())
+        return json
     }
 
     private func failure(_ value: some Encodable) throws -> EncodingError.Context {
@@ -31,6 +34,40 @@ struct JSONValueEncoderTests {
         #expect(try json(UInt64.max).description == "18446744073709551615")
         #expect(try json(UInt128(UInt64.max) + 1).description == "18446744073709551616")
         #expect(try isInt(json(Int128(-5))))
+    }
+
+    @Test func integersAreWrittenInFull() throws {
+        let numbers: [Int64] = [0, 7, -1, 99_999_999, -99_999_999, 100_000_000, 10_000_000, .min, .max]
+        let text = "[\(numbers.map(String.init).joined(separator: ","))]"
+        #expect(String(decoding: try JSONValueEncoder().data(of: numbers), as: UTF8.self) == text)
+    }
+
+    @Test func errorsInArraysHaveTheirPath() throws {
+        struct Price: Encodable { var amounts: [[Double]] }
+        let error = try failure(["a": [[Price(amounts: [])], [Price(amounts: [[1], [2, .nan]])]]])
+        #expect(error.codingPath.jsonPath == "a[1][0].amounts[1][1]")
+    }
+
+    @Test func membersAreWrittenSortedAndOnce() throws {
+        struct Repeated: Encodable {
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: JSONName.self)
+                try container.encode("c", forKey: JSONName("b"))
+                try container.encode("old", forKey: JSONName("e\u{301}"))
+                try container.encode([1], forKey: JSONName("a"))
+                try container.encode("é\"\n雪", forKey: JSONName("\u{E9}"))
+            }
+        }
+        struct JSONName: CodingKey {
+            let stringValue: String
+            var intValue: Int? { nil }
+            init(_ name: String) { stringValue = name }
+            init?(stringValue: String) { self.init(stringValue) }
+            init?(intValue: Int) { nil }
+        }
+        let text = String(decoding: try JSONValueEncoder().data(of: ["x": [Repeated()]]), as: UTF8.self)
+        #expect(Array(text.utf8) == Array("{\"x\":[{\"a\":[1],\"b\":\"c\",\"e\u{301}\":\"é\\\"\\n雪\"}]}".utf8))
+        #expect(try json(Repeated()) == ["a": [1], "b": "c", "\u{E9}": "é\"\n雪"])
     }
 
     @Test func floatsKeepTheirShortestText() throws {

@@ -44,7 +44,11 @@ extension JSONScanner {
         if position == integerEnd, let value = Int64(text) { return tokens.append(.int(value)) }
         let double = Double(text) ?? .infinity
         guard double.isFinite else { throw JSONFailure(.other("the number is too large"), at: start..<position) }
-        if DecimalDigits(text) == DecimalDigits(double.description) { return tokens.append(.double(double)) }
+        let isExact =
+            digitCount <= 19
+            ? ShortDigits(significand, exponent) == ShortDigits(double.magnitude.description)
+            : DecimalDigits(text) == DecimalDigits(double.description)
+        if isExact { return tokens.append(.double(double)) }
         tokens.append(number: text)
     }
 
@@ -66,6 +70,37 @@ extension JSONScanner {
             position += 1
         }
         return isNegative ? -value : value
+    }
+}
+
+/// At most 19 digits of a number without trailing zeros, and its exponent.
+private struct ShortDigits: Equatable {
+    private var digits: UInt64
+    private var exponent: Int
+
+    init(_ digits: UInt64, _ exponent: Int) {
+        (self.digits, self.exponent) = digits == 0 ? (0, 0) : (digits, exponent)
+        while self.digits > 0, self.digits % 10 == 0 {
+            self.digits /= 10
+            self.exponent += 1
+        }
+    }
+
+    /// - Parameter text: the description of a `Double`, which has at most 18 digits and no sign.
+    init(_ text: String) {
+        var (digits, exponent, isPastPoint) = (UInt64(0), 0, false)
+        for byte in text.utf8 {
+            if byte.isDigit {
+                digits = digits &* 10 &+ UInt64(byte &- UInt8(ascii: "0"))
+                if isPastPoint { exponent -= 1 }
+            } else if byte == UInt8(ascii: ".") {
+                isPastPoint = true
+            } else {
+                exponent += text.split(separator: "e").last.flatMap { Int($0) } ?? 0
+                break
+            }
+        }
+        self.init(digits, exponent)
     }
 }
 

@@ -114,11 +114,12 @@ package struct JSONScanner {
         position += 1
         let isObject = end == UInt8(ascii: "}")
         let place = tokens.open()
-        var count = 0
+        var (count, names) = (0, UInt64(0))
         try skipBlanks()
         while !((count == 0 || isJSON5) && take(end)) {
             if isJSON5 { try requireOpen(start, closing: end) }
             let name = isObject ? try self.name() : nil
+            if let name, count < JSONTokens.mostCompared { compare(name, with: &names, ofObjectAt: place) }
             try value(depth: depth)
             count += 1
             try skipBlanks()
@@ -131,6 +132,32 @@ package struct JSONScanner {
             try skipBlanks()
         }
         tokens.close(place, isObject: isObject, count: count)
+    }
+
+    /// Notes whether the name of the last token is that of an earlier member of the object at a place.
+    ///
+    /// - Parameter names: a bit for each of the earlier names. Those with the same bit are compared.
+    @inline(__always)
+    private mutating func compare(_ name: Range<Int>, with names: inout UInt64, ofObjectAt place: Int) {
+        guard !tokens.mayRepeatNames else { return }
+        let last = tokens.list.count - 1
+        guard case .text(let start, let count) = tokens.list[last] else { return tokens.mayRepeatNames = true }
+        // The first bytes of the name, at most eight.
+        let size = Int(min(count, 8))
+        var word: UInt64 = 0
+        if bytes.count - start >= 8 {
+            word = UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: start, as: UInt64.self)
+            word = UInt64(littleEndian: word) << (64 - size * 8)
+        } else {
+            for byte in bytes[start..<start + size] { word = word >> 8 | UInt64(byte) << 56 }
+        }
+        let hash = (word &+ UInt64(count)) &* 0x9E37_79B9_7F4A_7C15
+        let bit: UInt64 = 1 << (hash >> 58)
+        if names & bit != 0 {
+            let name = UnsafeBufferPointer(rebasing: bytes[start..<start + Int(count)])
+            tokens.mayRepeatNames = tokens.plainMember(name, from: place + 1, to: last, in: bytes) != nil
+        }
+        names |= bit
     }
 
     /// Reads a name and the colon, and returns the range of the name.

@@ -13,9 +13,9 @@ package enum JSONToken: Sendable {
     case text(start: Int, count: UInt32)
     /// The index of any other string in `strings`.
     case string(Int)
-    /// `end` is the index of the token after the contents.
-    case array(count: UInt32, end: Int)
-    case object(count: UInt32, end: Int)
+    /// `end` is the index of the token after the contents. In this order a token takes 16 bytes, in the other 24.
+    case array(end: Int, count: UInt32)
+    case object(end: Int, count: UInt32)
 }
 
 /// The tokens of a document, whose bytes the caller keeps.
@@ -26,6 +26,10 @@ package struct JSONTokens: Sendable {
     package internal(set) var ranges: [Range<Int>] = []
     /// The tokens before which a comma is missing; for JSON5 only.
     package internal(set) var missingCommas: [Range<Int>] = []
+    /// Whether an object of at most ``mostCompared`` members may have two of one name. Names with escapes or beyond ASCII are
+    /// not compared, and count as repeated.
+    package var mayRepeatNames = false
+    static let mostCompared: UInt32 = 64
 
     package init() {}
 
@@ -56,13 +60,13 @@ package struct JSONTokens: Sendable {
     /// Sets the token of an array or object whose contents are complete.
     package mutating func close(_ place: Int, isObject: Bool, count: Int) {
         let (size, next) = (UInt32(clamping: count), list.count)
-        list[place] = isObject ? .object(count: size, end: next) : .array(count: size, end: next)
+        list[place] = isObject ? .object(end: next, count: size) : .array(end: next, count: size)
     }
 
     /// The index of the token after a value.
     package func end(of index: Int) -> Int {
         switch list[index] {
-        case .array(_, let end), .object(_, let end): end
+        case .array(let end, _), .object(let end, _): end
         default: index + 1
         }
     }
@@ -76,13 +80,25 @@ package struct JSONTokens: Sendable {
         }
     }
 
-    /// The index of a member's value in the object at an index. The last of repeated members counts.
-    package func member(_ name: String, ofObjectAt index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int? {
-        guard case .object(let count, _) = list[index] else { return nil }
+    /// The index of the name of a member of the object at an index. The last of repeated members counts.
+    ///
+    /// - Parameter start: the index of the name where the search begins if no name is repeated. Default: the first.
+    package func member(
+        _ name: String, ofObjectAt index: Int, from start: Int = 0, in bytes: UnsafeBufferPointer<UInt8>
+    ) -> Int? {
+        guard case .object(let end, let count) = list[index] else { return nil }
         var contiguous = name
         return contiguous.withUTF8 { key in
+            if !mayRepeatNames, count <= Self.mostCompared {
+                let (first, start) = (index + 1, max(start, index + 1))
+                let found =
+                    plainMember(key, from: start, to: end, in: bytes)
+                    ?? plainMember(key, from: first, to: start, in: bytes)
+                if found != nil { return found }
+            }
             // Names are compared as `String`s. For ASCII, comparing the bytes is the same.
             let isASCII = key.endOfPlainText(from: 0) == key.count
+            if isASCII, !mayRepeatNames, count <= Self.mostCompared { return nil }
             var found: Int?
             var next = index + 1
             for _ in 0..<count {
@@ -94,11 +110,28 @@ package struct JSONTokens: Sendable {
                     case .string(let index): strings[index] == name
                     default: false
                     }
-                if isEqual { found = next + 1 }
-                next = end(of: next + 1)
+                if isEqual { found = next }
+                next = self.end(of: next + 1)
             }
             return found
         }
+    }
+
+    /// The index of the first of some names without escapes that is equal to a key.
+    @inline(__always)
+    func plainMember(
+        _ key: UnsafeBufferPointer<UInt8>, from start: Int, to end: Int, in bytes: UnsafeBufferPointer<UInt8>
+    ) -> Int? {
+        var next = start
+        while next < end {
+            if case .text(let start, let count) = list[next], Int(count) == key.count,
+                bytes.isEqual(to: key, at: start)
+            {
+                return next
+            }
+            next = self.end(of: next + 1)
+        }
+        return nil
     }
 }
 

@@ -54,12 +54,12 @@ enum JSONReader {
                 let text = String(decoding: bytes[tokens.ranges[index]], as: UTF8.self)
                 return Node(.number(text), line: line)
             case .text, .string: return Node(.string(tokens.string(at: index, in: bytes) ?? ""), line: line)
-            case .array(let count, _):
+            case .array(_, let count):
                 var elements: [Node] = []
                 elements.reserveCapacity(Int(count))
                 for _ in 0..<count { elements.append(value()) }
                 return Node(.array(elements), line: line)
-            case .object(let count, _):
+            case .object(_, let count):
                 var members: [(name: String, value: Node)] = []
                 members.reserveCapacity(Int(count))
                 for _ in 0..<count {

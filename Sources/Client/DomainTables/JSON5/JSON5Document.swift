@@ -76,8 +76,8 @@ private struct JSON5Reader {
             case .double(let double): .number(number(double, range))
             case .number(let index): .number(number(Double(tokens.strings[index]) ?? .nan, range))
             case .text, .string: .string(string(at: next - 1))
-            case .array(let count, _): .array((0..<count).map { _ in self.value() })
-            case .object(let count, _): .object((0..<count).map { _ in member() })
+            case .array(_, let count): .array((0..<count).map { _ in self.value() })
+            case .object(_, let count): .object((0..<count).map { _ in member() })
             }
         return JSON5Node(value, at: range)
     }

@@ -34,7 +34,8 @@ package struct JSONDocument: Sendable {
     ///
     /// - Throws: ``JSONValue/ParsingError``, with the position and the reason.
     package init(parsing data: Data) throws {
-        let bytes = [UInt8](data)
+        // `Array(data)` takes about a thousand instructions more.
+        let bytes = data.withUnsafeBytes { [UInt8]($0) }
         self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONTokens.scanning($0) }), 0)
     }
 
@@ -88,6 +89,15 @@ package struct JSONDocument: Sendable {
         if case .bool(let value) = token { value } else { nil }
     }
 
+    /// The number if it is an `Int64` or a `Double`, which most are.
+    var plainNumber: (int: Int64?, double: Double?) {
+        switch token {
+        case .int(let value): (value, nil)
+        case .double(let value): (nil, value)
+        default: (nil, nil)
+        }
+    }
+
     /// The number, `nil` for everything else.
     var number: JSONValue? { storage.tokens.number(at: index) }
 
@@ -127,7 +137,18 @@ package struct JSONDocument: Sendable {
 
     /// The member of an object; `nil` when this is not an object or has no such member. The last of repeated members counts.
     package subscript(name: String) -> JSONDocument? {
-        withBytes { storage.tokens.member(name, ofObjectAt: index, in: $0) }.map { JSONDocument(storage, $0) }
+        var place = 0
+        return member(name, from: &place)
+    }
+
+    /// The member of an object. Members that are looked up in document order are found at once.
+    ///
+    /// - Parameter place: where the last look-up in the same object ended; 0 for the first.
+    func member(_ name: String, from place: inout Int) -> JSONDocument? {
+        guard let found = withBytes({ storage.tokens.member(name, ofObjectAt: index, from: place, in: $0) })
+        else { return nil }
+        place = found
+        return JSONDocument(storage, found + 1)
     }
 
     /// The value at a path: the member with the whole path as its name, else the nested member whose names are separated
@@ -140,7 +161,7 @@ package struct JSONDocument: Sendable {
 
     /// The names and values of an object in document order, including repeated ones.
     var members: [(name: String, value: JSONDocument)] {
-        guard case .object(let count, _) = token else { return [] }
+        guard case .object(_, let count) = token else { return [] }
         var name = JSONDocument(storage, index + 1)
         return (0..<count).map { _ in
             let value = JSONDocument(storage, name.index + 1)
@@ -151,12 +172,12 @@ package struct JSONDocument: Sendable {
 
     /// The number of members, including repeated ones; `nil` when this is not an object.
     var memberCount: Int? {
-        if case .object(let count, _) = token { Int(count) } else { nil }
+        if case .object(_, let count) = token { Int(count) } else { nil }
     }
 
     /// The number of elements; `nil` when this is not an array.
     package var elementCount: Int? {
-        if case .array(let count, _) = token { Int(count) } else { nil }
+        if case .array(_, let count) = token { Int(count) } else { nil }
     }
 
     /// The first element of an array that is not empty.

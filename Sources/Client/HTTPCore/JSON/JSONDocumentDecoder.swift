@@ -19,10 +19,54 @@ extension JSONDocument {
         return watch.hasNoted
     }
 
-    /// JSON has no dates, bytes and URLs. A `Date` and `Data` are decoded as the ``Coding`` says, a `URL` from text.
-    fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONCodingPath) throws -> T {
+    /// Decodes the value at a place, which is made only for a decoder and for errors.
+    func decode<T: Decodable>(_ type: T.Type, at place: @autoclosure () -> JSONCodingPath) throws -> T {
+        var decoder: JSONDocumentDecoder?
+        return try decode(type, at: place, reusing: &decoder)
+    }
+
+    /// - Parameter decoder: the decoder of an earlier element of the same array, which is used again unless a model kept it.
+    private func decode<T: Decodable>(
+        _ type: T.Type, at place: () -> JSONCodingPath, reusing decoder: inout JSONDocumentDecoder?
+    ) throws -> T {
         // Each bit cast converts to the same type. `as? T` would do a slow look-up.
-        if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
+        if type == String.self { return unsafeBitCast(try read(string, at: place()), to: type) }
+        if type == Int.self { return unsafeBitCast(try read(integer() as Int?, at: place()), to: type) }
+        if type == Double.self {
+            return unsafeBitCast(try read(floatingPoint(place().allRules) as Double?, at: place()), to: type)
+        }
+        if type == Bool.self { return unsafeBitCast(try read(bool, at: place()), to: type) }
+        if type == [String].self { return unsafeBitCast(try elements(String.self, at: place), to: type) }
+        if type == [Int].self { return unsafeBitCast(try elements(Int.self, at: place), to: type) }
+        if type == [Double].self { return unsafeBitCast(try elements(Double.self, at: place), to: type) }
+        if Self.isFoundational(type) { return try foundationalValue(at: place()) }
+        // The cast is slow, and most models have another size than an array.
+        if MemoryLayout<T>.size == MemoryLayout<[Int]>.size, let array = type as? any DecodableArray.Type {
+            func decoded<A: DecodableArray>(_: A.Type) throws -> T {
+                unsafeBitCast(try A(elementsOf: self, at: place), to: type)
+            }
+            return try decoded(array)
+        }
+        if decoder != nil, isKnownUniquelyReferenced(&decoder) {
+            decoder?.move(to: self, at: place())
+        } else {
+            let place = place()
+            guard place.depth <= JSONValue.maximumDepth else {
+                throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
+            }
+            decoder = JSONDocumentDecoder(self, at: place, keepsNames: type is any StringKeys.Type)
+        }
+        guard let decoder else { throw mismatch(type, at: place()) }
+        return try T(from: decoder)
+    }
+
+    private static func isFoundational(_ type: Any.Type) -> Bool {
+        type == JSONValue.self || type == Date.self || type == Data.self || type == URL.self || type == Decimal.self
+    }
+
+    /// JSON has no dates, bytes and URLs. A `Date` and `Data` are decoded as the ``Coding`` says, a `URL` from text.
+    private func foundationalValue<T>(at place: JSONCodingPath) throws -> T {
+        let type = T.self
         if type == JSONValue.self {
             let ignoresNulls = place.allRules?.coding.ignoresNullMembers == true
             return unsafeBitCast(ignoresNulls ? value.withoutNullMembers : value, to: type)
@@ -44,23 +88,40 @@ extension JSONDocument {
             guard let url = URL(string: try read(string, at: place)) else { throw place.corrupted("it is not a URL") }
             return unsafeBitCast(url, to: type)
         }
-        if type == Decimal.self {
-            do throws(CodingProblem) {
-                return unsafeBitCast(try CodingRules.decimal(from: self, by: place.allRules), to: type)
-            } catch {
-                guard number == nil else { throw place.corrupted(error.reason) }
-                throw isNull ? mismatch(Decimal.self, at: place) : mismatch(Decimal.self, at: place, error.reason)
+        do throws(CodingProblem) {
+            return unsafeBitCast(try CodingRules.decimal(from: self, by: place.allRules), to: type)
+        } catch {
+            guard number == nil else { throw place.corrupted(error.reason) }
+            throw isNull ? mismatch(Decimal.self, at: place) : mismatch(Decimal.self, at: place, error.reason)
+        }
+    }
+
+    /// The elements of an array, decoded into their memory.
+    fileprivate func elements<E: Decodable>(_ type: E.Type, at place: () -> JSONCodingPath) throws -> [E] {
+        guard let count = elementCount else { throw mismatch([JSONValue].self, at: place()) }
+        guard count > 0 else { return [] }
+        var (element, parent, decoder) = (first, JSONDocumentDecoder?.none, JSONDocumentDecoder?.none)
+        return try [E](unsafeUninitializedCapacity: count) { buffer, decoded in
+            for index in 0..<count {
+                let value = try element.decode(
+                    type,
+                    at: {
+                        let array = parent ?? JSONDocumentDecoder(self, at: place())
+                        parent = array
+                        return JSONCodingPath(decoder: array, key: .element(index))
+                    },
+                    reusing: &decoder)
+                buffer.initializeElement(at: index, to: value)
+                decoded += 1
+                element = element.next
             }
         }
-        guard place.depth <= JSONValue.maximumDepth else {
-            throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
-        }
-        return try T(from: JSONDocumentDecoder(self, at: place, keepsNames: type is any StringKeys.Type))
     }
 
     /// The number as an integer; `nil` when this is not a number or does not fit.
-    fileprivate func integer<T: FixedWidthInteger>() -> T? {
-        if case .int(let number) = number { return T(exactly: number) }
+    func integer<T: FixedWidthInteger>() -> T? {
+        let plain = plainNumber
+        if let number = plain.int { return T(exactly: number) }
         let (signed, unsigned) = wideInteger
         return signed.flatMap { T(exactly: $0) } ?? unsigned.flatMap { T(exactly: $0) }
     }
@@ -76,17 +137,21 @@ extension JSONDocument {
     }
 
     /// The number as the nearest `Double` or `Float`; `nil` when it is too large.
-    fileprivate func floatingPoint<T: JSONFloat>(_ rules: CodingRules?) -> T? {
+    func floatingPoint<T: JSONFloat>(_ rules: @autoclosure () -> CodingRules?) -> T? {
+        switch plainNumber {
+        case (_, let number?): return T(number).fitting(number)
+        case (let number?, _): return T(number)
+        default: break
+        }
         switch number {
-        case .int(let number): T(number)
-        case .double(let number): T(number).fitting(number)
-        case .decimal(let number): T(number.description)?.fitting(0)
-        default: rules.flatMap { CodingRules.nonConformingNumber(from: string, by: $0) }.map { T($0) }
+        case .double(let number): return T(number).fitting(number)
+        case .decimal(let number): return T(number.description)?.fitting(0)
+        default: return rules().flatMap { CodingRules.nonConformingNumber(from: string, by: $0) }.map { T($0) }
         }
     }
 
     /// Unwraps what was read of this value, or throws the reason why it could not be read.
-    fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONCodingPath) throws -> T {
+    func read<T>(_ value: T?, at place: @autoclosure () -> JSONCodingPath) throws -> T {
         if let value { return value }
         throw unreadable(T.self, at: place())
     }
@@ -98,7 +163,7 @@ extension JSONDocument {
         return mismatch(type, at: place)
     }
 
-    fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath, _ reason: String? = nil) -> DecodingError {
+    func mismatch(_ type: Any.Type, at place: JSONCodingPath, _ reason: String? = nil) -> DecodingError {
         // The types that a container asks for are not the model's.
         let expected =
             type == [String: JSONValue].self ? "an object" : type == [JSONValue].self ? "an array" : "\(type)"
@@ -128,11 +193,34 @@ extension BinaryFloatingPoint {
 /// `Double` and `Float`.
 typealias JSONFloat = BinaryFloatingPoint & LosslessStringConvertible
 
+/// An array of any type that can be decoded.
+private protocol DecodableArray {
+    init(elementsOf document: JSONDocument, at place: () -> JSONCodingPath) throws
+}
+
+extension Array: DecodableArray where Element: Decodable {
+    fileprivate init(elementsOf document: JSONDocument, at place: () -> JSONCodingPath) throws {
+        self = try document.elements(Element.self, at: place)
+    }
+}
+
 /// The place of a value in a document: the decoder of the object or array that contains it, and its key there. The coding
 /// path is made only for errors.
-private struct JSONCodingPath {
+struct JSONCodingPath {
+    enum Key {
+        case member(any CodingKey)
+        case element(Int)
+
+        var codingKey: any CodingKey {
+            switch self {
+            case .member(let key): key
+            case .element(let index): JSONKey(intValue: index)
+            }
+        }
+    }
+
     var decoder: JSONDocumentDecoder?
-    var key: (any CodingKey)?
+    var key: Key?
     /// The coding at the root; `nil` for the standard one.
     var rules: CodingRules?
 
@@ -144,7 +232,7 @@ private struct JSONCodingPath {
         var keys: [any CodingKey] = []
         var place = self
         while let key = place.key, let decoder = place.decoder {
-            keys.append(key)
+            keys.append(key.codingKey)
             place = decoder.place
         }
         return keys.reversed()
@@ -156,23 +244,38 @@ private struct JSONCodingPath {
 }
 
 final class JSONDocumentDecoder: Decoder {
-    let document: JSONDocument
-    fileprivate let place: JSONCodingPath
-    fileprivate let depth: Int
-    fileprivate let rules: CodingRules?
-    fileprivate let usesSnakeCase: Bool
+    @exclusivity(unchecked) private(set) var document: JSONDocument
+    @exclusivity(unchecked) private(set) var place: JSONCodingPath
+    let depth: Int
+    let rules: CodingRules?
+    let usesSnakeCase: Bool
     /// The members of a large object, in which a linear search for each name would be slow.
-    private let table: [String: JSONDocument]?
+    @exclusivity(unchecked) private var table: [String: JSONDocument]?
+    /// Where the last look-up of a member ended.
+    @exclusivity(unchecked) private var lookUp = 0
 
     /// - Parameter keepsNames: Whether the names are the keys of a dictionary, which are data.
-    fileprivate init(
-        _ document: JSONDocument, at place: JSONCodingPath, keepsNames: @autoclosure () -> Bool = false
+    init(
+        _ document: JSONDocument, at place: consuming JSONCodingPath, keepsNames: @autoclosure () -> Bool = false
     ) {
+        depth = place.depth
+        let rules = place.allRules
+        usesSnakeCase = rules?.usesSnakeCase == true && !keepsNames()
+        self.rules = rules
         self.document = document
         self.place = place
-        depth = place.depth
-        rules = place.allRules
-        usesSnakeCase = rules?.usesSnakeCase == true && !keepsNames()
+        makeTable()
+    }
+
+    /// Makes this the decoder of another element of the same array.
+    func move(to document: JSONDocument, at place: JSONCodingPath) {
+        self.document = document
+        self.place = place
+        lookUp = 0
+        makeTable()
+    }
+
+    private func makeTable() {
         table = (document.memberCount ?? 0) > 64 ? Dictionary(document.members) { $1 } : nil
     }
 
@@ -185,19 +288,19 @@ final class JSONDocumentDecoder: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        guard let count = document.elementCount else { throw document.mismatch([JSONValue].self, at: place) }
-        return JSONElements(of: self, count: count)
+        guard document.elementCount != nil else { throw document.mismatch([JSONValue].self, at: place) }
+        return JSONElements(of: self)
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
     @inline(__always)
-    fileprivate func member(_ name: String) -> JSONDocument? {
+    func member(_ name: String) -> JSONDocument? {
         rules == nil ? anyMember(name) : codedMember(name)
     }
 
     private func anyMember(_ name: String) -> JSONDocument? {
-        if let table { table[name] } else { document[name] }
+        if let table { table[name] } else { document.member(name, from: &lookUp) }
     }
 
     private func codedMember(_ name: String) -> JSONDocument? {
@@ -213,177 +316,9 @@ final class JSONDocumentDecoder: Decoder {
         return anyMember(name.snakeCase(separatingNumbers: true))
     }
 
-    fileprivate var memberNames: [String] {
+    var memberNames: [String] {
         let names = table.map { Array($0.keys) } ?? document.members.map(\.name)
         if let watch = rules?.watch, depth == 0 { names.forEach(watch.note) }
         return rules?.coding.ignoresNullMembers == true ? names.filter { anyMember($0)?.isNull == false } : names
-    }
-}
-
-/// In the three containers the generic functions for integers implement the protocol's overloads for each type of integer,
-/// and those for `Double` and `Float` likewise. Only the overloads for `Int128` and `UInt128`, which have implementations in the
-/// standard library that fail, are functions of their own.
-extension JSONDocumentDecoder: SingleValueDecodingContainer {
-    private func read<T>(_ value: T?) throws -> T { try document.read(value, at: place) }
-
-    func decodeNil() -> Bool { document.isNull }
-    func decode(_ type: Bool.Type) throws -> Bool { try read(document.bool) }
-    func decode(_ type: String.Type) throws -> String { try read(document.string) }
-    func decode<T: Decodable & JSONFloat>(_ type: T.Type) throws -> T { try read(document.floatingPoint(rules)) }
-    func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read(document.integer()) }
-    func decode(_ type: Int128.Type) throws -> Int128 { try read(document.integer()) }
-    func decode(_ type: UInt128.Type) throws -> UInt128 { try read(document.integer()) }
-    func decode<T: Decodable>(_ type: T.Type) throws -> T { try document.decode(type, at: place) }
-}
-
-private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let decoder: JSONDocumentDecoder
-
-    var codingPath: [any CodingKey] { decoder.codingPath }
-    var allKeys: [Key] {
-        Set(decoder.memberNames).compactMap { name in
-            // The cases of an enum are keys, too.
-            Key(stringValue: name) ?? (decoder.usesSnakeCase ? Key(stringValue: name.camelCase) : nil)
-        }
-    }
-
-    private func member(_ key: Key) throws -> JSONDocument {
-        let name = key.stringValue
-        if let member = decoder.member(name) { return member }
-        throw DecodingError.keyNotFound(
-            key, .init(codingPath: codingPath, debugDescription: "there is no member \"\(name)\""))
-    }
-
-    @inline(__always)  // The caller knows `T`, but not `Key`.
-    private func read<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T {
-        let member = try member(key)
-        return try member.read(value(member), at: JSONCodingPath(decoder: decoder, key: key))
-    }
-
-    /// Looks the name up once. The default implementations of `decodeIfPresent` would do it three times.
-    @inline(__always)
-    private func readIfPresent<T>(_ key: Key, _ value: (JSONDocument) -> T?) throws -> T? {
-        guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
-        return try member.read(value(member), at: JSONCodingPath(decoder: decoder, key: key))
-    }
-
-    func contains(_ key: Key) -> Bool { decoder.member(key.stringValue) != nil }
-    func decodeNil(forKey key: Key) throws -> Bool { try member(key).isNull }
-    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read(key) { $0.bool } }
-    func decode(_ type: String.Type, forKey key: Key) throws -> String { try read(key) { $0.string } }
-    @inline(__always)
-    func decode<T: Decodable & JSONFloat>(_ type: T.Type, forKey key: Key) throws -> T {
-        try read(key) { $0.floatingPoint(decoder.rules) }
-    }
-    @inline(__always)
-    func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type, forKey key: Key) throws -> T {
-        try read(key) { $0.integer() }
-    }
-    func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 { try read(key) { $0.integer() } }
-    func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 { try read(key) { $0.integer() } }
-    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
-        try member(key).decode(type, at: JSONCodingPath(decoder: decoder, key: key))
-    }
-
-    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try readIfPresent(key) { $0.bool } }
-    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
-        try readIfPresent(key) { $0.string }
-    }
-    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-        try readIfPresent(key) { $0.floatingPoint(decoder.rules) }
-    }
-    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try readIfPresent(key) { $0.integer() } }
-    func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
-        guard let member = decoder.member(key.stringValue), !member.isNull else { return nil }
-        return try member.decode(type, at: JSONCodingPath(decoder: decoder, key: key))
-    }
-
-    func nestedContainer<Nested: CodingKey>(
-        keyedBy type: Nested.Type, forKey key: Key
-    ) throws -> KeyedDecodingContainer<Nested> {
-        try decoder(of: try member(key), at: key).container(keyedBy: type)
-    }
-
-    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        try decoder(of: try member(key), at: key).unkeyedContainer()
-    }
-
-    func superDecoder() throws -> any Decoder {
-        decoder(of: decoder.member("super"), at: JSONKey(stringValue: "super"))
-    }
-
-    func superDecoder(forKey key: Key) throws -> any Decoder { decoder(of: decoder.member(key.stringValue), at: key) }
-
-    private func decoder(of member: JSONDocument?, at key: any CodingKey) -> JSONDocumentDecoder {
-        JSONDocumentDecoder(member ?? .null, at: JSONCodingPath(decoder: decoder, key: key))
-    }
-}
-
-/// The elements of an array, in order.
-private struct JSONElements: UnkeyedDecodingContainer {
-    private let decoder: JSONDocumentDecoder
-    private let elementCount: Int
-    private var element: JSONDocument
-    private(set) var currentIndex = 0
-
-    init(of decoder: JSONDocumentDecoder, count: Int) {
-        self.decoder = decoder
-        elementCount = count
-        element = decoder.document.first
-    }
-
-    var codingPath: [any CodingKey] { decoder.codingPath }
-    var count: Int? { elementCount }
-    var isAtEnd: Bool { currentIndex >= elementCount }
-
-    private var place: JSONCodingPath { JSONCodingPath(decoder: decoder, key: JSONKey(intValue: currentIndex)) }
-
-    private func current(_ type: Any.Type) throws -> JSONDocument {
-        guard isAtEnd else { return element }
-        throw DecodingError.valueNotFound(
-            type, .init(codingPath: place.keys, debugDescription: "the array has only \(elementCount) elements"))
-    }
-
-    /// Moves to the next element, after this one was decoded.
-    private mutating func advance<T>(past value: T) -> T {
-        currentIndex += 1
-        element = element.next
-        return value
-    }
-
-    private mutating func read<T>(_ value: (JSONDocument) -> T?) throws -> T {
-        let element = try current(T.self)
-        return advance(past: try element.read(value(element), at: place))
-    }
-
-    mutating func decodeNil() throws -> Bool { try current(Never.self).isNull && advance(past: true) }
-    mutating func decode(_ type: Bool.Type) throws -> Bool { try read { $0.bool } }
-    mutating func decode(_ type: String.Type) throws -> String { try read { $0.string } }
-    mutating func decode<T: Decodable & JSONFloat>(_ type: T.Type) throws -> T {
-        let rules = decoder.rules
-        return try read { $0.floatingPoint(rules) }
-    }
-    mutating func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read { $0.integer() } }
-    mutating func decode(_ type: Int128.Type) throws -> Int128 { try read { $0.integer() } }
-    mutating func decode(_ type: UInt128.Type) throws -> UInt128 { try read { $0.integer() } }
-
-    mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        advance(past: try current(type).decode(type, at: place))
-    }
-
-    mutating func nestedContainer<Nested: CodingKey>(
-        keyedBy type: Nested.Type
-    ) throws -> KeyedDecodingContainer<Nested> {
-        advance(past: try currentDecoder().container(keyedBy: type))
-    }
-
-    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        advance(past: try currentDecoder().unkeyedContainer())
-    }
-
-    mutating func superDecoder() throws -> any Decoder { advance(past: try currentDecoder()) }
-
-    private func currentDecoder() throws -> JSONDocumentDecoder {
-        JSONDocumentDecoder(try current(JSONValue.self), at: place)
     }
 }

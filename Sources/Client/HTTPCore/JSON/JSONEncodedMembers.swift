@@ -85,7 +85,7 @@ package struct EncodedMembers: Hashable, Sendable {
     /// - Throws: `EncodingError.invalidValue`, as ``JSONValue/data(prettyPrinted:sortedKeys:)``.
     package func jsonData() throws -> Data {
         var writer = JSONWriter(isPretty: false, sortsKeys: true)
-        writer.write(list, depth: 1)
+        writer.write(list, depth: 0)
         if writer.isUnwritable { try JSONValue.object(object).checkWritable() }
         return Data(writer.bytes)
     }

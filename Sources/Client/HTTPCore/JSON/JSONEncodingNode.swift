@@ -1,36 +1,85 @@
+/// What was encoded. Its objects are lists of members, which cost less than the dictionaries of a ``JSONValue``.
+enum EncodedJSON {
+    struct Member {
+        let name: String
+        let value: EncodedJSON
+    }
+
+    case value(JSONValue)
+    case array([EncodedJSON])
+    /// The members in the order of encoding. The last of repeated members counts.
+    case object([Member])
+
+    var value: JSONValue {
+        switch self {
+        case .value(let value): return value
+        case .array(let elements): return .array(elements.map(\.value))
+        case .object(let members):
+            var object: [String: JSONValue] = [:]
+            object.reserveCapacity(members.count)
+            for member in members { object[member.name] = member.value.value }
+            return .object(object)
+        }
+    }
+
+    /// Members sorted by name, without repeated names.
+    static func sorted(_ members: [Member]) -> [Member] {
+        var sorted: [Member] = []
+        sorted.reserveCapacity(members.count)
+        for member in members.sorted(by: { $0.name < $1.name }) {
+            // Like a dictionary: the first of equal names, with the last value.
+            let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
+            sorted.append(Member(name: name, value: member.value))
+        }
+        return sorted
+    }
+}
+
+/// The place of a value: the encoder of the object or array that contains it, and its key there.
+struct JSONEncodingPlace {
+    var node: JSONEncodingNode?
+    var key: JSONCodingPath.Key?
+    /// The path of the outermost value.
+    var beginning: [any CodingKey] = []
+
+    var depth: Int { node.map { $0.depth + 1 } ?? beginning.count }
+
+    var keys: [any CodingKey] {
+        guard let node, let key else { return beginning }
+        return node.codingPath + [key.codingKey]
+    }
+}
+
 /// The `Encoder` of one value, with what was encoded so far.
 ///
 /// `Encoder` cannot report that a type asks for two kinds of container for one value, so the later one counts.
 final class JSONEncodingNode: Encoder {
     private enum Content {
         case nothing
-        case single(JSONValue)
+        case single(EncodedJSON)
         case array
         case object
     }
 
-    private struct Member {
-        let name: String
-        let value: JSONValue
-    }
-
     let encoder: JSONValueEncoder
-    let codingPath: [any CodingKey]
+    fileprivate let place: JSONEncodingPlace
+    let depth: Int
+    var codingPath: [any CodingKey] { place.keys }
     private let changesNames: Bool
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    private var content = Content.nothing
-    private var elements: [JSONValue] = []
-    /// The members in the order of encoding. The last of repeated members counts.
-    @exclusivity(unchecked) private var members: [Member] = []
+    @exclusivity(unchecked) private var content = Content.nothing
+    @exclusivity(unchecked) private var elements: [EncodedJSON] = []
+    @exclusivity(unchecked) private var members: [EncodedJSON.Member] = []
     /// Nested containers, whose content is known only at the end.
-    private var nestedElements: [Int: JSONEncodingNode] = [:]
-    private var nestedMembers: [String: JSONEncodingNode] = [:]
+    @exclusivity(unchecked) private var nestedElements: [Int: JSONEncodingNode] = [:]
+    @exclusivity(unchecked) private var nestedMembers: [String: JSONEncodingNode] = [:]
 
     /// - Parameter keepsNames: whether the names of members are the keys of a dictionary.
-    init(encoder: JSONValueEncoder, path: [any CodingKey], keepsNames: Bool = false) {
+    init(encoder: JSONValueEncoder, at place: JSONEncodingPlace, keepsNames: Bool = false) {
         self.encoder = encoder
-        codingPath = path
+        self.place = place
+        depth = place.depth
         changesNames = !keepsNames && encoder.rules?.usesSnakeCase == true
     }
 
@@ -39,44 +88,33 @@ final class JSONEncodingNode: Encoder {
         switch content {
         case .nothing, .object: return true
         case .array: return false
-        case .single(let value):
-            guard let object = value.object else { return false }
-            members = object.map { Member(name: $0.key, value: $0.value) }
-            content = .object
-            return true
+        case .single(.object(let object)): members = object
+        case .single(.value(.object(let object))):
+            members = object.map { EncodedJSON.Member(name: $0.key, value: .value($0.value)) }
+        case .single: return false
         }
+        content = .object
+        return true
     }
 
-    var resolved: JSONValue {
+    var resolved: EncodedJSON {
         switch content {
-        case .nothing: return .object([:])
+        case .nothing: return .object([])
         case .single(let value): return value
         case .array:
             for (index, node) in nestedElements { elements[index] = node.resolved }
             return .array(elements)
         case .object:
-            var object: [String: JSONValue] = [:]
-            object.reserveCapacity(members.count + nestedMembers.count)
-            for member in members { object[member.name] = member.value }
-            for (name, node) in nestedMembers { object[name] = node.resolved }
-            return .object(object)
+            let nested = nestedMembers.map { EncodedJSON.Member(name: $0.key, value: $0.value.resolved) }
+            return .object(nested.isEmpty ? members : members + nested)
         }
     }
 
-    /// The members of the encoded object, made without a dictionary; `nil` when the value is not an object.
+    /// The members of the encoded object; `nil` when the value is not an object.
     var sortedMembers: [EncodedMembers.Member]? {
-        guard case .object = content, nestedMembers.isEmpty else {
-            return resolved.object.map { EncodedMembers.list(of: $0) }
-        }
-        members.sort { $0.name < $1.name }
-        var sorted: [EncodedMembers.Member] = []
-        sorted.reserveCapacity(members.count)
-        for member in members {
-            // Like a dictionary: the first of equal names, with the last value.
-            let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
-            sorted.append(.init(name: name, value: member.value))
-        }
-        return sorted
+        let json = resolved
+        guard case .object(let members) = json else { return json.value.object.map { EncodedMembers.list(of: $0) } }
+        return EncodedJSON.sorted(members).map { .init(name: $0.name, value: $0.value.value) }
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
@@ -94,7 +132,7 @@ final class JSONEncodingNode: Encoder {
 
     var count: Int { elements.count }
 
-    func setSingle(_ value: JSONValue) { content = .single(value) }
+    func setSingle(_ value: EncodedJSON) { content = .single(value) }
 
     /// Whatever was recorded for an earlier member of the same name does not count any more.
     func forgetMember(_ key: some CodingKey) {
@@ -106,30 +144,30 @@ final class JSONEncodingNode: Encoder {
 
     /// An optional property without value is left out.
     func leaveOutMember() {
-        if codingPath.isEmpty { encoder.deferred?.leavesOutNil = true }
+        if depth == 0 { encoder.deferred?.leavesOutNil = true }
     }
 
-    func setMember(_ key: some CodingKey, _ value: JSONValue) {
+    func setMember(_ key: some CodingKey, _ value: EncodedJSON) {
         let name = changesNames ? key.stringValue.snakeCase : key.stringValue
         if !nestedMembers.isEmpty { nestedMembers[name] = nil }
-        members.append(Member(name: name, value: value))
+        members.append(EncodedJSON.Member(name: name, value: value))
     }
 
-    func append(_ value: JSONValue) { elements.append(value) }
+    func append(_ value: EncodedJSON) { elements.append(value) }
 
     func nestedMember(_ key: any CodingKey) -> JSONEncodingNode {
         let name = changesNames ? key.stringValue.snakeCase : key.stringValue
         if let node = nestedMembers[name] { return node }
-        let node = JSONEncodingNode(encoder: encoder, path: codingPath + [key])
+        let node = JSONEncodingNode(encoder: encoder, at: JSONEncodingPlace(node: self, key: .member(key)))
         nestedMembers[name] = node
         return node
     }
 
     func nestedElement() -> JSONEncodingNode {
         let index = elements.count
-        let node = JSONEncodingNode(encoder: encoder, path: codingPath + [JSONKey(intValue: index)])
+        let node = JSONEncodingNode(encoder: encoder, at: JSONEncodingPlace(node: self, key: .element(index)))
         nestedElements[index] = node
-        elements.append(.null)
+        elements.append(.value(.null))
         return node
     }
 }
@@ -142,13 +180,13 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
     func encodeNil(forKey key: Key) {
         node.forgetMember(key)
-        node.setMember(key, .null)
+        node.setMember(key, .value(.null))
     }
 
     @inline(__always)  // Lets the compiler specialize `encode` for scalar types.
     private func set<T: Encodable>(_ key: Key, _ value: T) throws {
         node.forgetMember(key)
-        node.setMember(key, try node.encoder.encode(value) { node.codingPath + [key] })
+        node.setMember(key, try node.encoder.encoded(value) { JSONEncodingPlace(node: node, key: .member(key)) })
     }
 
     @inline(__always)
@@ -200,11 +238,11 @@ private struct UnkeyedContainer: UnkeyedEncodingContainer {
     var codingPath: [any CodingKey] { node.codingPath }
     var count: Int { node.count }
 
-    func encodeNil() { node.append(.null) }
+    func encodeNil() { node.append(.value(.null)) }
 
     private func append<T: Encodable>(_ value: T) throws {
         let index = node.count
-        node.append(try node.encoder.encode(value) { node.codingPath + [JSONKey(intValue: index)] })
+        node.append(try node.encoder.encoded(value) { JSONEncodingPlace(node: node, key: .element(index)) })
     }
 
     func encode<T: Encodable>(_ value: T) throws { try append(value) }
@@ -226,10 +264,10 @@ private struct SingleValueContainer: SingleValueEncodingContainer {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil() { node.setSingle(.null) }
+    func encodeNil() { node.setSingle(.value(.null)) }
 
     private func set<T: Encodable>(_ value: T) throws {
-        node.setSingle(try node.encoder.encode(value) { node.codingPath })
+        node.setSingle(try node.encoder.encoded(value) { node.place })
     }
 
     func encode<T: Encodable>(_ value: T) throws { try set(value) }

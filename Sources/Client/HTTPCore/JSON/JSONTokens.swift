@@ -14,6 +14,7 @@ extension JSONTokens {
     /// The tokens of a value, which refer to no bytes; `nil` when it has more than ``JSONValue/maximumDepth`` levels.
     init?(_ value: JSONValue) {
         self.init()
+        mayRepeatNames = true  // The names are strings, which are not compared by their bytes.
         guard append(value, depth: 0) else { return nil }
     }
 
@@ -88,7 +89,7 @@ extension JSONTokens {
         case .number(let index): return ["#": .string(strings[index])]
         case .string(let index):
             return strings[index].unicodeScalars.contains("\u{FFFD}") ? nil : .string(strings[index])
-        case .array(let count, _):
+        case .array(_, let count):
             var elements: [JSONValue] = []
             for _ in 0..<count {
                 guard let element = comparable(at: next, in: bytes) else { return nil }
@@ -96,7 +97,7 @@ extension JSONTokens {
                 next = end(of: next)
             }
             return .array(elements)
-        case .object(let count, _):
+        case .object(_, let count):
             var members: [(name: String, value: JSONValue)] = []
             for _ in 0..<count {
                 guard case .string(let name)? = comparable(at: next, in: bytes),
@@ -125,7 +126,7 @@ extension JSONTokens {
         case .number(let index): return Self.number(strings[index])
         case .text(let start, let count): return .string(bytes.text(at: start, count))
         case .string(let index): return .string(strings[index])
-        case .array(let count, _):
+        case .array(_, let count):
             var elements: [JSONValue] = []
             elements.reserveCapacity(Int(count))
             var next = index + 1
@@ -134,7 +135,7 @@ extension JSONTokens {
                 next = end(of: next)
             }
             return .array(elements)
-        case .object(let count, _):
+        case .object(_, let count):
             var members: [String: JSONValue] = [:]
             members.reserveCapacity(Int(count))
             var next = index + 1

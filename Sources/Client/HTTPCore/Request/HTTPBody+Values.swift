@@ -106,7 +106,7 @@ private struct ValueWriter: Sendable {
                 // An encoder of the app's may write several lines.
                 if json.contains(0x0A) { json = try JSONValue(parsing: json).data() }
             } else {
-                json = try JSONValueEncoder(rules: rules).encode(value).data()
+                json = try JSONValueEncoder(rules: rules).data(of: value)
             }
             json.append(0x0A)
             return format == .jsonSequence ? Data([0x1E]) + json : json

@@ -59,7 +59,7 @@ public struct HTTPBody: Sendable, Hashable {
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder? = nil) -> HTTPBody {
         let content = BodyEncoder { rules in
             if let encoder = encoder ?? rules?.coding.encoder { return try encoder.encode(value) }
-            return try JSONValueEncoder(rules: rules).encode(value).data()
+            return try JSONValueEncoder(rules: rules).data(of: value)
         }
         return HTTPBody(content: .encoded(content), contentType: "application/json")
     }

@@ -20,29 +20,87 @@ public struct HTTPResponse: Sendable {
     /// describe the bytes on the wire, also when the body was decompressed.
     public var headers: HTTPHeaders
     /// The fields sent after the body (RFC 9110 §6.5); empty for a streamed body.
-    public var trailers: HTTPHeaders
+    public var trailers: HTTPHeaders {
+        get { facts.trailers }
+        set { change { $0.trailers = newValue } }
+    }
     /// The body. A collected body can be iterated any number of times, a stream once.
     public var body: ResponseBody
     /// The URL that the response came from, after redirects.
     public var url: String
     /// The redirects that led to ``url``, first to last; empty when there were none.
-    public var redirects: [Redirect]
+    public var redirects: [Redirect] {
+        get { facts.redirects }
+        set { change { $0.redirects = newValue } }
+    }
     /// Where the response came from.
     public var source: Source
     /// How long the stages took.
-    public var timings: Timings
+    public var timings: Timings {
+        get { facts.timings }
+        set { change { $0.timings = newValue } }
+    }
     /// The bytes to send on the connection after its upgrade (101); `nil` for any other response. The received ones are
     /// the ``body``.
-    package var output: ConnectionOutput?
-    package var connectionFacts: ConnectionFacts?
+    package var output: ConnectionOutput? {
+        get { facts.output }
+        set { change { $0.output = newValue } }
+    }
+    package var connectionFacts: ConnectionFacts? {
+        get { facts.connection }
+        set { change { $0.connection = newValue } }
+    }
     /// How often the request was sent for it, for the errors that are made of it.
-    package var attempts = 1
+    package var attempts: Int {
+        get { facts.attempts }
+        set { change { $0.attempts = newValue } }
+    }
     /// The failure that this stored response replaces.
-    package var standsInFor: NetworkError?
+    package var standsInFor: NetworkError? {
+        get { facts.standsInFor }
+        set { change { $0.standsInFor = newValue } }
+    }
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
-    package var coding: CodingRules?
+    package var coding: CodingRules? {
+        get { facts.coding }
+        set { change { $0.coding = newValue } }
+    }
     /// The method of the call, for the errors of ``decode(_:decoder:)``; `nil` when no manager delivered the response.
-    package var requestMethod: HTTPMethod?
+    package var requestMethod: HTTPMethod? {
+        get { facts.requestMethod }
+        set { change { $0.requestMethod = newValue } }
+    }
+
+    /// What is rarely read, so that a copy of a response copies one reference to it. It changes only while one response
+    /// refers to it, which makes it `Sendable`.
+    private final class Facts: @unchecked Sendable {
+        var trailers: HTTPHeaders
+        var redirects: [Redirect]
+        var timings: Timings
+        var output: ConnectionOutput?
+        var connection: ConnectionFacts?
+        var attempts = 1
+        var standsInFor: NetworkError?
+        var coding: CodingRules?
+        var requestMethod: HTTPMethod?
+
+        init(_ trailers: HTTPHeaders, _ redirects: [Redirect], _ timings: Timings) {
+            (self.trailers, self.redirects, self.timings) = (trailers, redirects, timings)
+        }
+
+        convenience init(_ other: Facts) {
+            self.init(other.trailers, other.redirects, other.timings)
+            (output, connection, attempts) = (other.output, other.connection, other.attempts)
+            (standsInFor, coding, requestMethod) = (other.standsInFor, other.coding, other.requestMethod)
+        }
+    }
+
+    private var facts: Facts
+
+    private mutating func change(_ change: (Facts) -> Void) {
+        if !isKnownUniquelyReferenced(&facts) { facts = Facts(facts) }
+        change(facts)
+    }
 
     /// A redirect that was followed.
     public struct Redirect: Hashable, Sendable {
@@ -94,12 +152,10 @@ public struct HTTPResponse: Sendable {
         self.reason = reason
         self.version = version
         self.headers = headers
-        self.trailers = trailers
         self.body = body
         self.url = url
-        self.redirects = redirects
         self.source = source
-        self.timings = timings
+        facts = Facts(trailers, redirects, timings)
     }
 
     /// The bytes of a collected body. Empty for a stream, which is read from ``body``.
