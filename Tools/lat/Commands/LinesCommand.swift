@@ -149,10 +149,11 @@ private struct LinesRun {
     private var input: HTTPBody {
         let mark: [UInt8] = command.sendsSequence ? [0x1E] : []
         let numbers = LineNumbers()
-        let lines = LineInput.lines({ LineInput.rawLine() }).compactMap { (bytes: [UInt8]) throws -> Data? in
+        let lines = LineInput.lines().compactMap { (line: String) throws -> Data? in
             let number = numbers.next()
-            guard let line = String(validating: bytes, as: UTF8.self) else {
-                throw UsageError("line \(number) of standard input is not UTF-8, which JSON has to be")
+            // What is not UTF-8 was replaced when it was read.
+            guard !line.unicodeScalars.contains("\u{FFFD}") else {
+                throw UsageError("line \(number) of standard input is not UTF-8; write U+FFFD itself as \\ufffd")
             }
             guard !line.allSatisfy(\.isWhitespace) else { return nil }
             do {

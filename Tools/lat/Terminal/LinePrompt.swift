@@ -168,22 +168,11 @@ enum LineInput {
         return nil
     }
 
-    /// The bytes of the next line, without its end; `nil` at the end of standard input.
-    static func rawLine() -> [UInt8]? {
-        var line: UnsafeMutablePointer<CChar>?
-        var size = 0
-        defer { free(line) }
-        let count = getline(&line, &size, stdin)
-        guard count >= 0 else { return nil }
-        let bytes = UnsafeRawBufferPointer(start: line, count: count)
-        return Array(bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...])
-    }
-
     /// - Parameter read: returns the next line; `nil` at the end.
-    static func lines<Line: Sendable>(
-        _ read: @escaping @Sendable () -> Line? = { readLine(strippingNewline: true) }
-    ) -> AsyncMapSequence<AsyncStream<Line>, Line> {
-        let (lines, reader) = AsyncStream<Line>.makeStream()
+    static func lines(
+        _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
+    ) -> AsyncMapSequence<AsyncStream<String>, String> {
+        let (lines, reader) = AsyncStream<String>.makeStream()
         // It starts at 0, because a semaphore must not be destroyed while it is below its initial value.
         let room = DispatchSemaphore(value: 0)
         for _ in 0..<ahead { room.signal() }
