@@ -23,12 +23,24 @@ import Testing
                 try await outbox.add(HTTPRequest("POST", arguments[1], body: .text("\(number)")), group: "numbers")
                 RoleProcess.say("\(number)\n")
             }
-        // Sends until it is killed.
-        case "send":
-            let outbox = try Outbox(folder: arguments[0], manager: central)
-            for await change in outbox.changes {
-                if case .isSender = change { RoleProcess.say("ready\n") }
+        // Sends until it is killed. Its keys are those of the entries, so a restart adds none again that is still there.
+        case "send", "add and send":
+            let outbox = try Outbox(
+                folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
+            if role == "add and send" {
+                // The numbers that this process added before it was killed are in a file.
+                let path = arguments[0] + ".added"
+                let start = (try? String(contentsOf: URL(filePath: path), encoding: .utf8)).flatMap { Int($0) } ?? 0
+                for number in start..<(Int(arguments[2]) ?? 0) {
+                    var request = HTTPRequest("POST", arguments[1], body: .text("\(number % 4)-\(number)"))
+                    request.idempotencyKey = "key-\(number)"
+                    try await outbox.add(request, group: "\(number % 4)")
+                    try Data("\(number + 1)".utf8).write(to: URL(filePath: path), options: .atomic)
+                }
             }
+            while try await !outbox.load.isSender { try await Task.sleep(for: .milliseconds(20)) }
+            RoleProcess.say("ready\n")
+            try await Task.sleep(for: .seconds(600))
         default: throw NetworkError(.other, message: "no role")
         }
     }

@@ -207,9 +207,11 @@ struct OutboxCommand: Command {
             defer { group.cancelAll() }
             return await group.next() ?? false
         }
-        reporter.cancel()
-        try Task.checkCancellation()
         let load = try await outbox.load
+        // Ends the changes, after those that were reported.
+        await outbox.close()
+        await reporter.value
+        try Task.checkCancellation()
         let report = OutboxReport(entries: [], load: load)
         try console.print(report.value, or: report.lines(console.outStyle), as: format)
         return !isDone ? .network : load.dead > 0 ? .failure : .success

@@ -34,6 +34,8 @@ struct KeptRequest: Sendable {
         options.cachePolicy = .networkOnly
         options.duplicates = .allow
         options.priority = options.priority ?? RequestPriority(rawValue: Int(row.priority))
+        // The name by which the inspector, HAR and traces show these calls.
+        options.tag = options.tag ?? "outbox"
         options.userInfo["outbox"] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
         var headers = HTTPHeaders(kept: json["headers"])
         headers["Idempotency-Key"] = row.key

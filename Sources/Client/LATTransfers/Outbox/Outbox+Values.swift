@@ -31,8 +31,7 @@ extension Outbox {
 
     /// What happens to the file of a body.
     public enum FileKeeping: String, Hashable, Sendable, CaseIterable {
-        /// The file is copied into the folder. The original may be changed or removed. On a file system with reflinks the copy
-        /// takes no room.
+        /// The file is copied into the folder. The original may be changed or removed.
         case copied
         /// The folder gets a hard link to the file, which takes no room. The original may be removed or replaced, but not
         /// written: a change of its content changes what is sent. Folder and file have to be on the same file system.

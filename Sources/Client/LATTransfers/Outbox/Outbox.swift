@@ -352,7 +352,7 @@ extension Outbox.Item {
     }
 }
 
-/// The shared lock of a folder while files are written that no entry has yet.
+/// The shared lock of the bodies of a folder while files are written that no entry has yet.
 private final class FolderHold: Sendable {
     private let descriptor: Int32
 
@@ -361,8 +361,8 @@ private final class FolderHold: Sendable {
             descriptor = -1
             return
         }
-        descriptor = open(folder + "/store.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw NetworkError.outboxFile("opened", folder + "/store.lock", errno) }
+        descriptor = open(folder + "/bodies.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw NetworkError.outboxFile("opened", folder + "/bodies.lock", errno) }
         while flock(descriptor, LOCK_SH) != 0, errno == EINTR {}
     }
 

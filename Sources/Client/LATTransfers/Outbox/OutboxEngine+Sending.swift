@@ -37,7 +37,7 @@ extension OutboxEngine {
         let bodies = folder + "/bodies"
         let names = Set((try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? [])
         guard !names.isEmpty else { return }
-        let lock = open(folder + "/store.lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        let lock = open(folder + "/bodies.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { return }
         // Who adds an entry with files holds the shared lock until it is added.
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
@@ -109,6 +109,8 @@ extension OutboxEngine {
         if !outcomes.isEmpty { store.keepReserve() }
         for outcome in outcomes { tell(outcome) }
         for row in expired { tellExpired(row) }
+        // There may be more of them.
+        if expired.count == Self.expiryLimit { perform { _ in } }
         return starting
     }
 
@@ -227,8 +229,13 @@ extension OutboxEngine {
 
     // MARK: Expiry
 
+    /// The largest number of entries that expire in one turn.
+    private static let expiryLimit = 1_000
+
     private func expire(_ now: Int64, _ connection: SQLiteConnection) throws -> [OutboxRow] {
-        let rows = try connection.entries("state = 0 AND expires <= ? AND sending = 0 LIMIT 1000") { $0.bind(1, now) }
+        let rows = try connection.entries("state = 0 AND expires <= ? AND sending = 0 LIMIT \(Self.expiryLimit)") {
+            $0.bind(1, now)
+        }
         return try rows.map { row in
             var ended = row
             ended.reason = "it expired before it could be sent" + (row.reason.map { "; \($0)" } ?? "")

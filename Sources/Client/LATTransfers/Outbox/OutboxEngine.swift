@@ -161,12 +161,12 @@ final class OutboxEngine: @unchecked Sendable {
         timer += 1
         guard isSender, running.count < configuration.limit || !unrecorded.isEmpty else { return }
         let now = now
-        var times = [targets.nextOpening(after: now), (try? store.read { try $0.nextTime() }) ?? nil].compactMap { $0 }
+        var times = [targets.nextOpening(after: now), (try? store.read { try $0.nextTime(after: now) }) ?? nil]
+            .compactMap { $0 }
         if !unrecorded.isEmpty { times.append(now + 1_000) }
         guard let time = times.min() else { return }
-        // A time that has passed is that of an entry whose target is closed. At the latest after a minute: the clock of the
-        // timer stands still while the machine sleeps.
-        let wait = min(max(time - now, 50), 60_000)
+        // At the latest after a minute: the clock of the timer stands still while the machine sleeps.
+        let wait = min(max(time - now, 1), 60_000)
         queue.asyncAfter(deadline: .now() + .milliseconds(Int(wait))) { [weak self, timer] in
             guard let self, self.timer == timer else { return }
             self.turn()

@@ -49,8 +49,8 @@ struct OutboxRule: Hashable, Sendable {
         switch failure.kind {
         case .cancelled, .shutDown: return .interrupted
         case .unknownName: return .rowMissing
-        case .dns, .connect, .timeout(.connect):
-            return attempt.count < maxAttempts ?? .max ? .unreachable : .givenUp
+        // Nothing was sent, so it is no attempt.
+        case .dns, .connect, .timeout(.connect): return .unreachable
         default: break
         }
         guard attempt.isTransient || mayPass(failure, attempt) else { return .refused }

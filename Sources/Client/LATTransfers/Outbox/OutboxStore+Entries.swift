@@ -140,7 +140,7 @@ extension SQLiteConnection {
         for part in ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ? \(others) ORDER BY due"] {
             let isLater = part.hasPrefix("due > 0")
             let sql =
-                "SELECT \(Store.columns), body, place FROM entries WHERE state = 0 AND ready = 1 AND \(part) LIMIT ?"
+                "SELECT \(Store.columns), body, place FROM entries WHERE state = 0 AND ready = 1 AND sending = 0 AND \(part) LIMIT ?"
             try use(sql) { row in
                 var index: Int32 = 1
                 if isLater {
@@ -163,19 +163,22 @@ extension SQLiteConnection {
         return found.map(\.row)
     }
 
-    /// The earliest time at which an entry is due or expires.
-    func nextTime() throws -> Int64? {
-        let due = try number("SELECT min(due) FROM entries WHERE state = 0 AND ready = 1 AND due > 0")
-        let end = try number("SELECT min(expires) FROM entries WHERE state = 0 AND expires IS NOT NULL")
-        // An empty minimum is NULL, which is read as 0.
-        return [due, end].compactMap { $0 == 0 ? nil : $0 }.min()
+    /// The earliest later time at which an entry is due or expires. One that is due already waits for its target.
+    func nextTime(after time: Int64) throws -> Int64? {
+        let due = try number(
+            "SELECT due FROM entries WHERE state = 0 AND ready = 1 AND sending = 0 AND due > 0 AND due > ? ORDER BY due LIMIT 1",
+            bind: { $0.bind(1, time) })
+        let end = try number(
+            "SELECT expires FROM entries WHERE state = 0 AND expires IS NOT NULL AND expires > ? ORDER BY expires LIMIT 1",
+            bind: { $0.bind(1, time) })
+        return [due, end].compactMap { $0 }.min()
     }
 
     // MARK: Results
 
-    /// Marks entries that a newer one could replace as being sent. Returns `false` for one that is gone.
+    /// Marks an entry as being sent, so that no newer one replaces it. Returns `false` for one that is gone.
     func begin(_ entry: OutboxRow) throws -> Bool {
-        try run("UPDATE entries SET sending = 1 WHERE id = ? AND state = 0") { $0.bind(1, entry.id) }
+        try run("UPDATE entries SET sending = 1 WHERE id = ? AND state = 0 AND sending = 0") { $0.bind(1, entry.id) }
         return changeCount > 0
     }
 

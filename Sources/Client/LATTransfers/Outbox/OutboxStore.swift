@@ -62,8 +62,9 @@ final class OutboxStore {
           attempts INTEGER NOT NULL DEFAULT 0, unseen INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 1,
           reason TEXT, status INTEGER, request BLOB NOT NULL, body BLOB, answer BLOB);
         CREATE INDEX IF NOT EXISTS ready ON entries(priority DESC, place, target)
-          WHERE state = 0 AND ready = 1 AND due = 0;
-        CREATE INDEX IF NOT EXISTS later ON entries(due) WHERE state = 0 AND ready = 1 AND due > 0;
+          WHERE state = 0 AND ready = 1 AND sending = 0 AND due = 0;
+        CREATE INDEX IF NOT EXISTS later ON entries(due)
+          WHERE state = 0 AND ready = 1 AND sending = 0 AND due > 0;
         CREATE INDEX IF NOT EXISTS lanes ON entries(grp, place) WHERE state = 0 AND grp IS NOT NULL;
         CREATE INDEX IF NOT EXISTS newest ON entries(supersedes, grp) WHERE state = 0 AND supersedes IS NOT NULL;
         CREATE INDEX IF NOT EXISTS ending ON entries(expires) WHERE state = 0 AND expires IS NOT NULL;
@@ -162,6 +163,19 @@ final class OutboxStore {
     func write<Result>(
         isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
     ) throws(NetworkError) -> Result {
+        do {
+            return try writeOnce(isDurable, body)
+        } catch {
+            guard error.outboxFailure == .diskFull else { throw error }
+            // The log may hold more room than it needs.
+            shrinkLog()
+            return try writeOnce(isDurable, body)
+        }
+    }
+
+    private func writeOnce<Result>(
+        _ isDurable: Bool, _ body: (SQLiteConnection) throws -> Result
+    ) throws(NetworkError) -> Result {
         try locked {
             guard !isDurable else { return try connection.transaction { try body(connection) } }
             // A commit without fsync, which the next one with it makes durable, too.
@@ -180,6 +194,8 @@ final class OutboxStore {
         defer { flock(lock, LOCK_UN) }
         do {
             if Self.number(of: folder) != file {
+                // SQLite would remove the log by its name, which is that of the new database's log now.
+                connection.keepLogOnClose()
                 connection.close()
                 connection = try Self.connect(folder)
                 file = Self.number(of: folder)
@@ -194,6 +210,9 @@ final class OutboxStore {
     ///
     /// - Returns: what to tell; `nil` when another process did it.
     func replaceDamaged(_ error: NetworkError) throws(NetworkError) -> NetworkError? {
+        // What can be moved from the log into the file is easier to read there.
+        shrinkLog()
+        connection.keepLogOnClose()
         connection.close()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
@@ -205,7 +224,12 @@ final class OutboxStore {
     // MARK: The reserve
 
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
-    func releaseReserve() { unlink(reserve) }
+    func releaseReserve() {
+        unlink(reserve)
+        shrinkLog()
+    }
+
+    private func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
 
     /// Makes the reserve again.
     ///
