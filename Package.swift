@@ -78,7 +78,7 @@ let package = Package(
             ]),
         .target(
             name: "LATTransfers",
-            dependencies: ["HTTPCore", "CurlTransport", "Cryptography", "LATClient", "Platform"]),
+            dependencies: ["HTTPCore", "CurlTransport", "Cryptography", "LATClient", "Platform", "SQLite"]),
         // Only exports the two above.
         .target(name: "LATNetworking", dependencies: ["LATClient", "LATTransfers"]),
         .target(name: "LATKit", dependencies: ["LATNetworking", "Platform"]),

@@ -6,6 +6,9 @@
 //   storebench scan FILE ROWS        reads ROWS rows into memory
 //   storebench files FOLDER ROWS     writes ROWS files of 400 bytes, each synchronized and renamed, as the queue of downloads
 //                                    keeps its records
+//   storebench outbox-add FILE ROWS    inserts ROWS rows of the schema of an outbox, each synchronized in a transaction of its
+//                                      own
+//   storebench outbox-batch FILE ROWS  inserts the same rows in one transaction, synchronized
 //
 // Prints one line of JSON. CPU time is user + system over the measured part only.
 
@@ -80,9 +83,67 @@ static void write_files(const char *folder, long rows) {
     }
 }
 
+static void step(sqlite3_stmt *statement) {
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {}
+    check(code, "step");
+    sqlite3_reset(statement);
+}
+
+// The schema and the statements of OutboxStore.
+static void add_to_outbox(long rows, int each) {
+    check(sqlite3_exec(
+              database,
+              "PRAGMA synchronous = FULL;"
+              "CREATE TABLE outbox(id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, count INTEGER NOT NULL,"
+              " answered INTEGER NOT NULL, dead INTEGER NOT NULL, size INTEGER NOT NULL, boot TEXT, uptime INTEGER,"
+              " wall INTEGER, time INTEGER);"
+              "INSERT INTO outbox VALUES (1, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL);"
+              "CREATE TABLE entries(id INTEGER PRIMARY KEY, place INTEGER NOT NULL, state INTEGER NOT NULL,"
+              " ready INTEGER NOT NULL, sending INTEGER NOT NULL DEFAULT 0, grp TEXT, supersedes TEXT, handler TEXT,"
+              " target TEXT NOT NULL, key TEXT NOT NULL, own INTEGER NOT NULL, priority INTEGER NOT NULL,"
+              " added INTEGER NOT NULL, expires INTEGER, due INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL,"
+              " attempts INTEGER NOT NULL DEFAULT 0, unseen INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 1,"
+              " reason TEXT, status INTEGER, request BLOB NOT NULL, body BLOB, answer BLOB);"
+              "CREATE INDEX ready ON entries(priority DESC, place, target)"
+              " WHERE state = 0 AND ready = 1 AND sending = 0 AND due = 0;",
+              NULL, NULL, NULL),
+          "create");
+    sqlite3_stmt *begin = prepare("BEGIN IMMEDIATE"), *commit = prepare("COMMIT");
+    sqlite3_stmt *counting = prepare("UPDATE outbox SET number = number + 1, count = count + 1, size = size + ? "
+                                     "WHERE id = 1 RETURNING number, count, size, dead");
+    sqlite3_stmt *adding = prepare("INSERT INTO entries(id, place, state, ready, target, key, own, priority, added, size, "
+                                   "request, body) VALUES (?1, ?1, 0, 1, ?2, ?3, 0, 1, ?4, ?5, ?6, ?7)");
+    if (!each) step(begin);
+    for (long row = 1; row <= rows; row++) {
+        char key[40], body[128], request[256];
+        snprintf(key, sizeof key, "%032lx", row * 0x9E3779B97F4A7C15);
+        snprintf(body, sizeof body, "{\"sensor\":7,\"number\":%ld,\"celsius\":21.5}", row);
+        snprintf(request, sizeof request,
+                 "{\"method\":\"POST\",\"url\":\"http://127.0.0.1:8080/1k.json\",\"body\":{\"type\":\"application/json\"}}");
+        if (each) step(begin);
+        sqlite3_bind_int64(counting, 1, 200);
+        step(counting);
+        sqlite3_bind_int64(adding, 1, row);
+        sqlite3_bind_text(adding, 2, "http://127.0.0.1:8080", -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(adding, 3, key, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(adding, 4, 1800000000000 + row);
+        sqlite3_bind_int64(adding, 5, 200);
+        sqlite3_bind_blob(adding, 6, request, strlen(request), SQLITE_TRANSIENT);
+        sqlite3_bind_blob(adding, 7, body, strlen(body), SQLITE_TRANSIENT);
+        step(adding);
+        if (each) step(commit);
+    }
+    if (!each) step(commit);
+    sqlite3_finalize(begin);
+    sqlite3_finalize(commit);
+    sqlite3_finalize(counting);
+    sqlite3_finalize(adding);
+}
+
 int main(int count, char **arguments) {
     if (count != 4) {
-        fprintf(stderr, "usage: storebench insert|fetch|scan|files FILE ROWS\n");
+        fprintf(stderr, "usage: storebench insert|fetch|scan|files|outbox-add|outbox-batch FILE ROWS\n");
         return 2;
     }
     const char *mode = arguments[1];
@@ -97,6 +158,10 @@ int main(int count, char **arguments) {
         started = now();
         cpu_started = cpu();
         write_files(arguments[2], rows);
+    } else if (strncmp(mode, "outbox-", 7) == 0) {
+        started = now();
+        cpu_started = cpu();
+        add_to_outbox(rows, strcmp(mode, "outbox-add") == 0);
     } else if (strcmp(mode, "insert") == 0) {
         started = now();
         cpu_started = cpu();

@@ -10,7 +10,6 @@ let package = Package(
             name: "OfflineDevice",
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
-                .product(name: "LATStorage", package: "LATNetworking"),
                 // For the rehearsal only.
                 .product(name: "LATTesting", package: "LATNetworking"),
             ])

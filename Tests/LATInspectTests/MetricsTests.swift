@@ -200,6 +200,25 @@ import Testing
         #expect(text.contains(#"error_type="connectionLost""#))
     }
 
+    @Test func outboxIsCounted() async throws {
+        let directory = try TemporaryDirectory()
+        let manager = try CentralRequestManager.make { $0.transport = Echo() }
+        let outbox = try Outbox(folder: directory.path(of: "outbox"), manager: manager)
+        let metrics = Metrics()
+        metrics.observe(outbox)
+        try await outbox.add(HTTPRequest("POST", "http://a.test/"))
+        try await outbox.waitUntilSent()
+        let id = try await outbox.add(HTTPRequest("POST", "http://a.test/"), handler: "none")
+        try await eventually { try await outbox.entry(id)?.state == .answered }
+        let text = await metrics.text()
+        #expect(text.contains("lat_client_outbox_entries{state=\"waiting\"} 0\n"))
+        #expect(text.contains("lat_client_outbox_entries{state=\"answered\"} 1\n"))
+        #expect(
+            text.contains("lat_client_outbox_sent_total 2\n") && text.contains("lat_client_outbox_failed_total 0\n"))
+        #expect(text.contains("lat_client_outbox_oldest_seconds 0\n"))
+        await outbox.close()
+    }
+
     @Test func openMetricsHasItsOwnRules() async throws {
         let metrics = Metrics()
         let manager = try CentralRequestManager.make {

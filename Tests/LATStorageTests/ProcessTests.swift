@@ -13,20 +13,9 @@ extension PreferenceKey<Int> {
 private struct Account: Codable, Identifiable, Sendable { var id: Int; var balance: Int }
 
 /// The tasks of child processes. In the process that runs the tests, this suite is disabled.
-@Suite struct ChildRoles {
-    @Test(
-        .enabled(if: ProcessInfo.processInfo.environment["LAT_STORAGE_ROLE"] != nil, "runs only in child processes")
-    ) func runsItsRole() throws {
-        let environment = ProcessInfo.processInfo.environment
-        let arguments = (environment["LAT_STORAGE_ARGUMENTS"] ?? "").split(separator: "\n").map(String.init)
-        do {
-            try run(environment["LAT_STORAGE_ROLE"] ?? "", arguments)
-        } catch {
-            ChildProcess.say("error: \(error)")
-            exit(1)
-        }
-        exit(0)
-    }
+@Suite struct StorageRoles {
+    @Test(.enabled(if: RoleProcess.isRole(of: "StorageRoles"), "runs only in child processes"))
+    func runsItsRole() async throws { await RoleProcess.play(run) }
 
     private func run(_ role: String, _ arguments: [String]) throws {
         switch role {
@@ -42,7 +31,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         case "transfer":
             // Runs until it is killed. The sum of all accounts is the same after every transaction.
             let store = try ObjectStore(path: arguments[0], busyTimeout: .seconds(60))
-            ChildProcess.say("ready")
+            RoleProcess.say("ready")
             var random = SeededGenerator(seed: UInt64(arguments[1]) ?? 0)
             while true {
                 try store.transaction { transaction in
@@ -58,7 +47,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
                         }
                     }
                 }
-                ChildProcess.say(".")
+                RoleProcess.say(".")
             }
         case "insert": try ObjectStore(path: arguments[0]).insert(User(Int(arguments[1]) ?? 0))
         case "old notes": try VersionTests.raiseNotes(arguments[0], areNew: false)
@@ -71,13 +60,13 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
             }
         case "prefer forever":
             let preferences = Preferences(path: arguments[0])
-            ChildProcess.say("ready")
+            RoleProcess.say("ready")
             while true {
                 try preferences.update {
                     $0[.counter] += 1
                     $0[.own(1)] = $0[.counter]
                 }
-                ChildProcess.say(".")
+                RoleProcess.say(".")
             }
         default: throw NetworkError(.other, message: "no role")
         }
@@ -91,7 +80,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
     init() throws { directory = try TemporaryDirectory() }
 
     @Test func concurrentProcessesLoseNoWrite() throws {
-        let children = try (0..<3).map { _ in try ChildProcess("count", [path]) }
+        let children = try (0..<3).map { _ in try RoleProcess("count", [path], of: "StorageRoles") }
         for child in children {
             let (text, code) = child.finish()
             #expect(code == 0, "\(text)")
@@ -103,7 +92,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         try ObjectStore(path: path).insert(contentsOf: (0..<50).map { Account(id: $0, balance: 100) })
         var random = SeededGenerator(seed: 7)
         for round in 0..<6 {
-            let child = try ChildProcess("transfer", [path, "\(round)"])
+            let child = try RoleProcess("transfer", [path, "\(round)"], of: "StorageRoles")
             for _ in 0..<Int.random(in: 1...12, using: &random) { #expect(!child.read().isEmpty) }
             child.kill()
             let store = try ObjectStore(path: path)
@@ -122,7 +111,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         var seen = try await iterator.next()?.map(\.id)
         while seen == [1] { seen = try await iterator.next()?.map(\.id) }
         #expect(seen == [1, 2])
-        let child = try ChildProcess("insert", [path, "3"])
+        let child = try RoleProcess("insert", [path, "3"], of: "StorageRoles")
         #expect(child.finish().code == 0)
         while seen == [1, 2] { seen = try await iterator.next()?.map(\.id) }
         #expect(seen == [1, 2, 3])
@@ -151,7 +140,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
     @Test func preferencesOfProcessesLoseNoUpdate() throws {
         let path = directory.path(of: "preferences.json")
-        let children = try (0..<3).map { try ChildProcess("prefer", [path, "\($0)"]) }
+        let children = try (0..<3).map { try RoleProcess("prefer", [path, "\($0)"], of: "StorageRoles") }
         for child in children {
             let (text, code) = child.finish()
             #expect(code == 0, "\(text)")
@@ -166,7 +155,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         var random = SeededGenerator(seed: 5)
         var last = 0
         for _ in 0..<6 {
-            let child = try ChildProcess("prefer forever", [path])
+            let child = try RoleProcess("prefer forever", [path], of: "StorageRoles")
             for _ in 0..<Int.random(in: 1...12, using: &random) { #expect(!child.read().isEmpty) }
             child.kill()
             let preferences = Preferences(path: path) { Issue.record("\($0)") }
@@ -182,7 +171,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         let preferences = Preferences(path: path)
         var values = preferences.values(of: .counter).makeAsyncIterator()
         #expect(await values.next() == 0)
-        let child = try ChildProcess("prefer", [path, "1"])
+        let child = try RoleProcess("prefer", [path, "1"], of: "StorageRoles")
         #expect(child.finish().code == 0)
         var value = await values.next()
         while let seen = value, seen < 50 { value = await values.next() }

@@ -268,7 +268,9 @@ enum New {
     @Test func processesOfBothVersionsLoseNoWrite() throws {
         let store = try ObjectStore(path: path)
         try store.insert(contentsOf: (0..<20).map { Old.Note(id: $0, text: "0") })
-        let children = try ["old notes", "new notes", "old notes", "new notes"].map { try ChildProcess($0, [path]) }
+        let children = try ["old notes", "new notes", "old notes", "new notes"].map {
+            try RoleProcess($0, [path], of: "StorageRoles")
+        }
         for child in children {
             let (text, code) = child.finish()
             #expect(code == 0, "\(text)")

@@ -22,7 +22,7 @@ import urllib.parse
 import bench_page
 
 ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
-        "live", "store", "cache", "fleet")
+        "live", "store", "cache", "fleet", "outbox")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -427,6 +427,26 @@ def run_events(turn):
     ])
 
 
+def run_outbox(turn):
+    count = 1000 if options.quick else 10000
+    url = options.nginx + "/post"
+
+    def measure(name, mode, rows, in_flight=1, warmup=0):
+        with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+            if name == "storebench":
+                return program(name, mode, os.path.join(folder, "outbox.sqlite"), rows)
+            address = "http://127.0.0.1:1/" if mode == "outbox-open" else url
+            return program(name, mode, address, rows, in_flight, warmup, os.path.join(folder, "outbox"))
+
+    for mode in ("outbox-add", "outbox-batch"):
+        in_turn(turn, [(f"lat {mode}", lambda: measure("lat-bench", mode, count)),
+                       (f"c {mode}", lambda: measure("storebench", mode, count))])
+    in_turn(turn, [("lat outbox drain", lambda: measure("lat-bench", "outbox-drain", count, 64)),
+                   ("lat outbox direct", lambda: measure("lat-bench", "outbox-direct", count, 64))])
+    if turn < 2:
+        in_turn(turn, [("lat outbox open", lambda: measure("lat-bench", "outbox-open", 10000 if options.quick else 100000))])
+
+
 def run_store(turn):
     count = 20000 if options.quick else 100000
     with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
@@ -709,6 +729,14 @@ compare("segments", "200 MiB at 10 MB/s a connection, wall time: 4 segments", "1
 compare("queue", "5,000 downloads added to a queue", "as many files written in C", "lat queue", "c files", "seconds", None)
 if "queue" in rows:
     at_most("queue", "5,000 downloads added to a queue, each with its record", median("lat queue", "seconds"), "s", 1)
+compare("outbox", "entries added one by one, each on the disk, time", "SQLite's C API", "lat outbox-add", "c outbox-add", "seconds", 1.5)
+compare("outbox", "entries added with one commit, time", "SQLite's C API", "lat outbox-batch", "c outbox-batch", "seconds", 2)
+compare("outbox", "entries sent with 64 in flight, CPU", "the same POSTs sent directly", "lat outbox drain", "lat outbox direct",
+        "cpu_us_per_request", 1.3)
+if "outbox" in rows:
+    waiting = f"{results['lat outbox open'][0]['requests']:,.0f} waiting entries"
+    at_most("outbox", f"{waiting}, resident memory added", median("lat outbox open", "added_mb"), "MB", 20)
+    at_most("outbox", f"start with {waiting}", median("lat outbox open", "open_ms"), "ms", 50)
 if "waiting" in rows:
     at_most("waiting", f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 40)

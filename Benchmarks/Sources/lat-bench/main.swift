@@ -19,6 +19,7 @@
 //   sockets       REQUESTS messages of SIZE bytes (in the place of FILE) over IN_FLIGHT WebSockets, and back
 //   sockets-open  IN_FLIGHT open WebSockets: memory of each, and processor time of all, while nothing is sent
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
+//   outbox-…      REQUESTS entries of an outbox in the folder FILE: see OutboxModes.swift
 //   fleet-…       the same in a fleet on the Redis URL: see Fleet.swift
 //
 // LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
@@ -36,6 +37,7 @@ let arguments = Arguments(
         "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
+        "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-open",
     ] + Feature.modes)
 
 // The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
@@ -87,6 +89,8 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)
     case "fleet-remote", "fleet-memory": try await fleet(arguments)
+    case "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-open":
+        try await outbox(manager, arguments)
     case "waiting": try await wait(manager, arguments)
     case "events": try await events(manager, arguments)
     case "sockets", "sockets-executor": try await echo(manager, arguments)

@@ -55,7 +55,8 @@ struct VersionCommand: Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, RunCommand.self, EventsCommand.self, LinesCommand.self,
-        WebSocketCommand.self, DownloadCommand.self, UploadCommand.self, LoginCommand.self, LogoutCommand.self,
+        WebSocketCommand.self, DownloadCommand.self, UploadCommand.self, OutboxCommand.self, LoginCommand.self,
+        LogoutCommand.self,
         DomainsCommand.self,
         OpenAPICommand.self,
         FleetCommand.self, CacheCommand.self, InspectCommand.self,

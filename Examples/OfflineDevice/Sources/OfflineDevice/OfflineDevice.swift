@@ -15,12 +15,12 @@ struct OfflineDevice {
                 exit(2)
             }
             let device = try Device(folder: arguments[0], station: arguments[1])
-            let work = [Task { try await device.sendReadings() }, Task { await device.watchStation() }]
+            let work = [Task { await device.watchReadings() }, Task { await device.watchStation() }]
             while let line = readLine() {
-                if let celsius = Double(line) { try device.take(celsius) }
+                if let celsius = Double(line) { try await device.take(celsius) }
             }
             for task in work { task.cancel() }
-            print("\(try device.unsentCount) readings stay for the next start")
+            print("\(try await device.unsentCount) readings stay for the next start")
             await device.shutDown()
         } catch {
             FileHandle.standardError.write(Data("OfflineDevice: \(error)\n".utf8))

@@ -9,28 +9,28 @@ enum Rehearsal {
         let station = try station()
         try await start("the device starts, online", folder, station) { device in
             try await showSettings(of: device, from: .network)
-            try device.take(20.5)
+            try await device.take(20.5)
             try await station.waitForRequests(2)
-            try await device.waitUntilSent()
+            try await device.outbox.waitUntilSent()
 
             print("the network is gone")
             station.stop()
-            for celsius in [21, 24.5, 22] { try device.take(celsius) }
+            for celsius in [21, 24.5, 22] { try await device.take(celsius) }
             try await showSettings(of: device, from: .stale)
         }
         try check(try degrees(at: station) == [20.5], "a reading that was taken online was sent at once")
 
         try await start("the device starts again, offline", folder, station) { device in
-            let kept = try device.unsentCount
-            print("  \(kept) readings are kept, the warmest of \(try device.warmestUnsent ?? 0) °C")
+            let kept = try await device.unsentCount
+            print("  \(kept) readings are kept")
             try check(kept == 3, "the restart keeps three readings, not \(kept)")
             try await showSettings(of: device, from: .stale)
-            try device.take(19)
+            try await device.take(19)
 
             print("the network is back")
             let again = try Self.station(port: station.port)
             try await again.waitForRequests(4)
-            try await device.waitUntilSent()
+            try await device.outbox.waitUntilSent()
             print("  the station has received \(try degrees(at: again))")
             try check(try degrees(at: again) == [21, 24.5, 22, 19], "all readings are sent, in their order")
             let keys = again.requests.filter { $0.method == "POST" }.map { $0.headers["Idempotency-Key"] }
@@ -44,7 +44,7 @@ enum Rehearsal {
     ) async throws {
         print(title)
         let device = try Device(folder: folder.path, station: station.baseURL)
-        let work = [Task { try await device.sendReadings() }, Task { await device.watchStation() }]
+        let work = [Task { await device.watchReadings() }, Task { await device.watchStation() }]
         try await use(device)
         for task in work { task.cancel() }
         await device.shutDown()

@@ -150,3 +150,41 @@ enum LoadFamilies {
         ]
     }
 }
+
+/// The numbers of outboxes, read at each scrape.
+enum OutboxFamilies {
+    static func families(of outboxes: [Outbox]) async -> [MetricFamily] {
+        var loads: [Outbox.Load] = []
+        for outbox in outboxes {
+            if let load = try? await outbox.load { loads.append(load) }
+        }
+        guard !loads.isEmpty else { return [] }
+        func family(
+            _ name: String, _ kind: MetricFamily.Kind, _ help: String, unit: String? = nil,
+            _ samples: [(labels: [(name: String, value: String)], value: Double)]
+        ) -> MetricFamily {
+            MetricFamily(
+                name: name, kind: kind, unit: unit, help: help,
+                samples: samples.map { MetricSample(labels: $0.labels, value: .number($0.value)) })
+        }
+        func sum(_ value: (Outbox.Load) -> Int) -> Double { Double(loads.reduce(0) { $0 + value($1) }) }
+        let oldest = loads.compactMap(\.oldest).max() ?? .zero
+        return [
+            family(
+                "lat_client_outbox_entries", .gauge, "Entries of outboxes, by their state.",
+                [
+                    ([("state", "waiting")], sum(\.waiting)), ([("state", "answered")], sum(\.answered)),
+                    ([("state", "dead")], sum(\.dead)),
+                ]),
+            family("lat_client_outbox_sending", .gauge, "Entries that are being sent.", [([], sum(\.sending))]),
+            family(
+                "lat_client_outbox_size_bytes", .gauge, "Size of the entries with their bodies.", unit: "bytes",
+                [([], Double(loads.reduce(0) { $0 + $1.size }))]),
+            family(
+                "lat_client_outbox_oldest_seconds", .gauge, "Age of the oldest entry that waits; 0 without one.",
+                unit: "seconds", [([], oldest / .seconds(1))]),
+            family("lat_client_outbox_sent", .counter, "Entries that were sent successfully.", [([], sum(\.sent))]),
+            family("lat_client_outbox_failed", .counter, "Attempts that failed.", [([], sum(\.failed))]),
+        ]
+    }
+}

@@ -81,6 +81,7 @@ public final class Metrics: CallMeter {
     private let table = SeriesTable()
     private let totals = ShardedCounts(MetricTotals.size)
     private let managers = Mutex<[WeakManager]>([])
+    private let outboxes = Mutex<[WeakOutbox]>([])
 
     /// Makes metrics that have counted nothing.
     public init() {}
@@ -96,6 +97,19 @@ public final class Metrics: CallMeter {
 
     private struct WeakManager {
         weak var manager: CentralRequestManager?
+    }
+
+    /// Adds the state of an outbox at the time of each scrape: depth, size and age of the oldest entry, and what was sent and
+    /// failed. The outbox is not kept alive.
+    public func observe(_ outbox: Outbox) {
+        outboxes.withLock { outboxes in
+            outboxes.removeAll { $0.outbox == nil || $0.outbox === outbox }
+            outboxes.append(WeakOutbox(outbox: outbox))
+        }
+    }
+
+    private struct WeakOutbox {
+        weak var outbox: Outbox?
     }
 
     // MARK: Counting
@@ -202,6 +216,7 @@ public final class Metrics: CallMeter {
         var families = requestFamilies + MetricTotals.families(totals)
         let managers = managers.withLock { $0.compactMap(\.manager) }
         families += await LoadFamilies.families(of: managers)
+        families += await OutboxFamilies.families(of: outboxes.withLock { $0.compactMap(\.outbox) })
         return MetricText(format: format).text(families)
     }
 

@@ -102,6 +102,26 @@ extension EncodedMembers {
         return EncodedMembers(list, kept)
     }
 
+    /// The members as they are written with the coding, except for their own names, which a path may need as declared.
+    /// ``named(by:)`` with the same coding changes only these.
+    package func settled(by rules: CodingRules?) throws -> EncodedMembers {
+        let coded = try coded(by: rules)
+        var kept: [[DeferredCoding.Step]: DeferredCoding.Content] = [:]
+        for note in coded.notes { kept[note.path] = note.content }
+        let list = coded.list.map { member in
+            var member = member
+            if rules?.usesSnakeCase == true, kept[[]] != .json {
+                let path = [DeferredCoding.Step(JSONKey(stringValue: member.name))]
+                member.value = member.value.snakeCased(at: path, kept)
+            }
+            if kept[[]] != nil { member.keepsName = true }
+            return member
+        }
+        var settled = EncodedMembers(list, Self.unchanged(list))
+        settled.leavesOutNil = leavesOutNil
+        return settled
+    }
+
     /// The members with names in the form of the coding.
     package func named(by rules: CodingRules?) -> EncodedMembers {
         guard let rules, rules.usesSnakeCase else { return self }

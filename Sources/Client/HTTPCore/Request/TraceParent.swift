@@ -74,11 +74,26 @@ package enum Hexadecimal {
     /// This many random bytes in hexadecimal, never all zero.
     package static func random(byteCount: Int) -> String {
         while true {
-            let bytes = (0..<byteCount).map { _ in UInt8.random(in: .min ... .max) }
+            // Each random number is a system call.
+            var bytes: [UInt8] = []
+            while bytes.count < byteCount {
+                let number = UInt64.random(in: .min ... .max)
+                for shift in stride(from: 0, to: 64, by: 8).prefix(byteCount - bytes.count) {
+                    bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
+                }
+            }
             guard bytes.contains(where: { $0 != 0 }) else { continue }
-            return bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            return String(unsafeUninitializedCapacity: 2 * byteCount) { text in
+                for (index, byte) in bytes.enumerated() {
+                    text[2 * index] = digit(byte >> 4)
+                    text[2 * index + 1] = digit(byte & 15)
+                }
+                return 2 * byteCount
+            }
         }
     }
+
+    private static func digit(_ value: UInt8) -> UInt8 { value + (value < 10 ? 0x30 : 0x57) }
 }
 
 extension HTTPRequest {

@@ -34,6 +34,8 @@ public final class CentralRequestManager: Sendable {
     let plans: RoutePlanCache
     /// How values of calls without a route are encoded and decoded; `nil` for the standard coding.
     let coding: CodingRules?
+    /// The outbox that was made last with this manager. It keeps the manager alive.
+    package let attachedOutbox = AttachedObject()
     private let address: MutableBaseURL
 
     /// Creates a manager and starts its engine.
@@ -281,5 +283,19 @@ final class ManagerReference: Sendable {
     var value: CentralRequestManager? {
         get { reference.withLock { $0.manager } }
         set { reference.withLock { $0.manager = newValue } }
+    }
+}
+
+/// A weak reference to an object of a module above this one.
+package final class AttachedObject: Sendable {
+    private struct Weak {
+        weak var object: (any AnyObject & Sendable)?
+    }
+
+    private let reference = Mutex(Weak())
+
+    package var value: (any AnyObject & Sendable)? {
+        get { reference.withLock { $0.object } }
+        set { reference.withLock { $0.object = newValue } }
     }
 }

@@ -70,7 +70,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
 
 /// An entity's description of its request, read once.
 package struct EntityContent: Sendable {
-    let route: Route
+    package let route: Route
     package var parameters = EncodedMembers()
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
@@ -96,6 +96,10 @@ package struct EntityContent: Sendable {
             unreadType = UnreadProperties.type(of: entity)
         }
         reference = EntityReference(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
+    }
+
+    init(route: Route, parameters: EncodedMembers, files: [UploadFile]) {
+        (self.route, self.parameters, self.files) = (route, parameters, files)
     }
 
     /// The content of a request without an entity.

@@ -1,0 +1,117 @@
+import FoundationEssentials
+import HTTPCore
+import LATClient
+import Platform
+import SQLite
+
+// The handlers of answers. Those of one name run one after the other, in the order of their entries.
+extension OutboxEngine {
+    func setHandler(_ name: String, _ handler: @escaping Handler) {
+        handlers[name] = handler
+        callHandlers(name)
+    }
+
+    /// Calls the handler of the next entry that has an answer.
+    ///
+    /// - Parameter name: the handler; `nil` for all of them.
+    func callHandlers(_ name: String?) {
+        guard isSender, !isClosed else { return }
+        for name in name.map({ [$0] }) ?? Array(handlers.keys) {
+            guard let handler = handlers[name], !busyHandlers.contains(name) else { continue }
+            let next = try? store.read { connection in
+                try connection.use(
+                    "SELECT \(OutboxStore.columns), answer FROM entries WHERE told = 0 AND handler = ? ORDER BY place LIMIT 1"
+                ) { row -> (OutboxRow, Data?)? in
+                    row.bind(1, text: name)
+                    guard try row.step() else { return nil }
+                    return (OutboxRow(row), row.isNull(17) ? nil : row.data(17))
+                }
+            }
+            guard let (row, answer) = next ?? nil else { continue }
+            busyHandlers.insert(name)
+            let result = results[row.id] ?? Self.result(row, answer)
+            let entry = entry(row)
+            Task { [self] in
+                do {
+                    try await handler(entry, result)
+                    perform { $0.handled(row, name) }
+                } catch {
+                    perform { $0.handlerFailed(row, name, error) }
+                }
+            }
+        }
+    }
+
+    private func handled(_ row: OutboxRow, _ name: String) {
+        handlerFailures[name] = nil
+        do {
+            try writing { connection in
+                if row.state == .answered { return try connection.remove(row) }
+                try connection.run("UPDATE entries SET told = 1 WHERE id = ?") { $0.bind(1, row.id) }
+            }
+        } catch {
+            // It is called again, as after a crash.
+            hub.send(.trouble(error))
+            return callAgain(name)
+        }
+        results[row.id] = nil
+        if row.state == .answered { removeFiles(of: row) }
+        busyHandlers.remove(name)
+        callHandlers(name)
+    }
+
+    private func handlerFailed(_ row: OutboxRow, _ name: String, _ error: any Error) {
+        hub.send(.handlerFailed(entry(row), error))
+        callAgain(name)
+    }
+
+    private func callAgain(_ name: String) {
+        let failures = (handlerFailures[name] ?? 0) + 1
+        handlerFailures[name] = failures
+        let pause = rule.backoff.pause(afterFailures: failures)
+        Task { [weak self] in
+            try? await CallClock.continuous.sleep(pause)
+            self?.perform { engine in
+                engine.busyHandlers.remove(name)
+                engine.callHandlers(name)
+            }
+        }
+    }
+
+    // MARK: What is kept of a response
+
+    private static let bodyLimit = 64 << 10
+
+    /// A response as it is kept for the handler after a crash, and with dead letters: without its secrets, and with the
+    /// beginning of the body.
+    func answer(_ response: HTTPResponse) -> Data {
+        let secrets = central.configuration.secrets
+        var headers = response.headers
+        headers.removeAll { name in secrets.contains(header: name) }
+        let head: JSONValue = [
+            "status": .int(Int64(response.status)), "url": .string(URLParts.redacted(response.url)),
+            "headers": headers.kept() ?? .array([]),
+        ]
+        var data = (try? head.data()) ?? Data()
+        data.append(0x0A)
+        return data + response.data.prefix(Self.bodyLimit)
+    }
+
+    static func response(_ answer: Data) -> HTTPResponse? {
+        guard let end = answer.firstIndex(of: 0x0A), let head = try? JSONValue(parsing: answer[..<end]) else {
+            return nil
+        }
+        return HTTPResponse(
+            status: head["status"]?.int ?? 0, headers: HTTPHeaders(kept: head["headers"]),
+            body: ResponseBody(Data(answer[answer.index(after: end)...])), url: head["url"]?.string ?? "")
+    }
+
+    /// The result of an entry from what is kept of it.
+    static func result(_ row: OutboxRow, _ answer: Data?) -> Result<HTTPResponse, NetworkError> {
+        let response = answer.flatMap(response)
+        if row.state == .answered { return .success(response ?? HTTPResponse(status: row.status ?? 200, url: "")) }
+        if row.state == .expired { return .failure(expired(row)) }
+        let kind: NetworkError.Kind = response == nil ? .other : .httpStatus
+        return .failure(NetworkError(kind, message: row.reason ?? "the entry was refused", response: response))
+    }
+}

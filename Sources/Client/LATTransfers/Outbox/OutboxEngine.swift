@@ -1,0 +1,336 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATClient
+import Platform
+import SQLite
+import Synchronization
+
+/// The work of an outbox: it carries out what ``OutboxRule`` and ``OutboxTargets`` decide.
+///
+/// What arrives (entries to add, ends of attempts, commands) is collected in the inbox and handled in turns on one queue. A turn
+/// writes all ends with one commit, and all additions with another.
+///
+/// `@unchecked Sendable`: what is not constant is used only on ``queue``, and the inbox under its lock.
+final class OutboxEngine: @unchecked Sendable {
+    /// Entries that are added together.
+    struct Adding: Sendable {
+        var rows: [OutboxRow]
+        var done: @Sendable (Result<[Int64], NetworkError>) -> Void
+    }
+
+    /// The end of an attempt.
+    struct Ending: Sendable {
+        var row: OutboxRow
+        var result: Result<HTTPResponse, NetworkError>
+        var isTransient: Bool
+    }
+
+    typealias Handler = @Sendable (Outbox.Entry, Result<HTTPResponse, NetworkError>) async throws -> Void
+
+    private struct Inbox {
+        var addings: [Adding] = []
+        var endings: [Ending] = []
+        var commands: [@Sendable (OutboxEngine) -> Void] = []
+        var isScheduled = false
+    }
+
+    let folder: String
+    let central: CentralRequestManager
+    let configuration: Outbox.Configuration
+    let rule: OutboxRule
+    /// What was wrong with the store when it was opened.
+    let damage: NetworkError?
+    let hub = EventHub<Outbox.Change>()
+    let sent = Atomic(0)
+    let failed = Atomic(0)
+    private let queue = DispatchQueue(label: "LATNetworking.outbox")
+    private let inbox = Mutex(Inbox())
+    private let readClock: @Sendable () -> OutboxClock.Reading
+
+    var store: OutboxStore
+    var seat: SenderSeat?
+    var clock: OutboxClock
+    var targets = OutboxTargets()
+    /// The calls in flight.
+    var running: [Int64: RequestTask?] = [:]
+    var groups: Set<String> = []
+    /// The ends that could not be written yet, because the disk was full.
+    var unrecorded: [Ending] = []
+    /// The tasks that wait until a target can be connected to.
+    var watches: [String: Task<Void, Never>] = [:]
+    var handlers: [String: Handler] = [:]
+    /// The handlers that run, or wait until they are called again.
+    var busyHandlers: Set<String> = []
+    var handlerFailures: [String: Int] = [:]
+    /// The results of entries whose handler has not ended, which are more exact than what is kept.
+    var results: [Int64: Result<HTTPResponse, NetworkError>] = [:]
+    var isSender = false
+    var isClosed = false
+    /// Whether the manager was shut down, so that nothing more can be sent with it.
+    var isRetired = false
+    private var closing: [Waiter<Void>] = []
+    private var emptyWaiters: [Waiter<Void>] = []
+    private var timer = 0
+    private var markedAt: Int64 = 0
+
+    init(
+        folder: String, central: CentralRequestManager, configuration: Outbox.Configuration,
+        readClock: @escaping @Sendable () -> OutboxClock.Reading
+    ) throws(NetworkError) {
+        self.folder = folder
+        self.central = central
+        self.configuration = configuration
+        self.readClock = readClock
+        rule = OutboxRule(
+            backoff: Backoff(first: configuration.firstWait, longest: configuration.longestWait),
+            maxAttempts: configuration.maxAttempts)
+        let (store, report) = try OutboxStore.opening(folder)
+        self.store = store
+        clock = OutboxClock(after: try store.read { try OutboxStore.mark(in: $0) }, readClock())
+        damage = report
+    }
+
+    /// Begins to send, if no other process does.
+    func start() throws(NetworkError) {
+        seat = try SenderSeat(folder) { [weak self] isUrgent in self?.perform { $0.noticed(isUrgent: isUrgent) } }
+        perform { $0.takeSeat() }
+    }
+
+    // MARK: The inbox
+
+    func add(_ adding: Adding) { put { $0.addings.append(adding) } }
+
+    func ended(_ ending: Ending) { put { $0.endings.append(ending) } }
+
+    /// Calls a closure in the next turn.
+    func perform(_ command: @escaping @Sendable (OutboxEngine) -> Void) { put { $0.commands.append(command) } }
+
+    /// Returns what a closure returns in the next turn.
+    func value<Value: Sendable>(_ body: @escaping @Sendable (OutboxEngine) throws -> Value) async throws -> Value {
+        let waiter = Waiter<Value>()
+        perform { engine in waiter.end(Result { try body(engine) }) }
+        return try await waiter.uncancelledValue()
+    }
+
+    private func put(_ change: (inout Inbox) -> Void) {
+        let isFirst = inbox.withLock { inbox in
+            change(&inbox)
+            defer { inbox.isScheduled = true }
+            return !inbox.isScheduled
+        }
+        if isFirst { queue.async { self.turn() } }
+    }
+
+    private func turn() {
+        let work = inbox.withLock { inbox in
+            defer { inbox = Inbox() }
+            return inbox
+        }
+        add(work.addings)
+        for command in work.commands { command(self) }
+        advance(unrecorded + work.endings)
+        arrange()
+    }
+
+    // MARK: Time
+
+    /// The time of the outbox in milliseconds.
+    var now: Int64 { clock.time(at: readClock()) }
+
+    /// A time of the outbox as a date of the system's clock.
+    func date(_ time: Int64, now: Int64) -> Date {
+        Date(timeIntervalSince1970: Date.now.timeIntervalSince1970 - Double(now - time) / 1_000)
+    }
+
+    /// Keeps the time in the store, so that a new start of the machine does not lose more than a minute of it.
+    func keepTime(_ connection: SQLiteConnection, always: Bool = false) throws {
+        let now = now
+        guard always || now - markedAt > 60_000 else { return }
+        markedAt = now
+        clock.advance(to: readClock())
+        try OutboxStore.keep(clock.mark, in: connection)
+    }
+
+    /// Takes a turn when something is due.
+    private func arrange() {
+        guard !isClosed else { return finishClosing() }
+        if isRetired, isSender, running.isEmpty { leaveSeat() }
+        notifyIfEmpty()
+        timer += 1
+        guard isSender, running.count < configuration.limit || !unrecorded.isEmpty else { return }
+        let now = now
+        var times = [targets.nextOpening(after: now), (try? store.read { try $0.nextTime(after: now) }) ?? nil]
+            .compactMap { $0 }
+        if !unrecorded.isEmpty { times.append(now + 1_000) }
+        guard let time = times.min() else { return }
+        // At the latest after a minute: the clock of the timer stands still while the machine sleeps.
+        let wait = min(max(time - now, 1), 60_000)
+        queue.asyncAfter(deadline: .now() + .milliseconds(Int(wait))) { [weak self, timer] in
+            guard let self, self.timer == timer else { return }
+            self.turn()
+        }
+    }
+
+    // MARK: Adding
+
+    private func add(_ addings: [Adding]) {
+        guard !addings.isEmpty else { return }
+        guard !isClosed else {
+            for adding in addings { adding.done(.failure(Outbox.closed)) }
+            return
+        }
+        var outcomes: [Result<[SQLiteConnection.Added], NetworkError>] = []
+        do {
+            outcomes = try writing { connection in
+                if addings.count == 1 { return [.success(try self.insert(addings[0], connection))] }
+                return try addings.map { adding in
+                    try connection.execute("SAVEPOINT adding")
+                    do {
+                        let added = try self.insert(adding, connection)
+                        try connection.execute("RELEASE adding")
+                        return .success(added)
+                    } catch let error as NetworkError {
+                        // The outbox is full for this one. Another may be smaller.
+                        try connection.execute("ROLLBACK TO adding; RELEASE adding")
+                        return .failure(error)
+                    }
+                }
+            }
+        } catch {
+            outcomes = addings.map { _ in .failure(error) }
+        }
+        if !isSender { seat?.ring() }
+        for (adding, outcome) in zip(addings, outcomes) {
+            adding.done(outcome.map { $0.map(\.row.id) })
+            for added in (try? outcome.get()) ?? [] {
+                if let old = added.superseded {
+                    removeFiles(of: old)
+                    if hub.isActive { hub.send(.superseded(entry(old))) }
+                }
+                if hub.isActive, !added.isKnown { hub.send(.added(entry(added.row))) }
+                if added.isKnown { removeFiles(of: adding, unlike: added.row) }
+            }
+        }
+    }
+
+    private func insert(_ adding: Adding, _ connection: SQLiteConnection) throws -> [SQLiteConnection.Added] {
+        let now = now
+        try keepTime(connection)
+        return try adding.rows.map { row in
+            var row = row
+            row.added = now
+            // The lifetime until now.
+            row.expires = row.expires.map { now + $0 }
+            return try connection.add(row, self.configuration)
+        }
+    }
+
+    /// Removes the files of an entry that was there already.
+    private func removeFiles(of adding: Adding, unlike known: OutboxRow) {
+        for row in adding.rows where row.key == known.key { removeFiles(of: row) }
+    }
+
+    /// Writes, and sets a damaged store aside.
+    ///
+    /// - Parameter isDurable: whether the change is on the disk when this returns.
+    func writing<Result>(
+        isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
+    ) throws(NetworkError) -> Result {
+        do {
+            return try store.write(isDurable: isDurable, body)
+        } catch {
+            guard error.underlying is OutboxStore.Damage else { throw error }
+            if let report = try store.replaceDamaged(error) { hub.send(.trouble(report)) }
+            return try store.write(isDurable: isDurable, body)
+        }
+    }
+
+    func removeFiles(of row: OutboxRow) {
+        for name in KeptRequest(row.request)?.ownFiles ?? [] where !name.contains("/") {
+            unlink("\(folder)/bodies/\(name)")
+        }
+    }
+
+    // MARK: What others see
+
+    func entry(_ row: OutboxRow) -> Outbox.Entry {
+        let request = KeptRequest(row.request)
+        let now = now
+        return Outbox.Entry(
+            id: row.id, state: row.state, method: request?.method, address: request?.address ?? "", group: row.group,
+            supersedes: row.supersedes, tag: request?.tag, handler: row.handler,
+            priority: RequestPriority(rawValue: Int(row.priority)) ?? .normal, idempotencyKey: row.key, size: row.size,
+            added: date(row.added, now: now), expires: row.expires.map { date($0, now: now) }, attempts: row.attempts,
+            nextAttempt: row.due > now ? date(row.due, now: now) : nil, reason: row.reason, status: row.status)
+    }
+
+    func load() throws -> Outbox.Load {
+        var load = Outbox.Load()
+        let now = now
+        try store.read { connection in
+            try connection.use("SELECT count, answered, dead, size FROM outbox") { row in
+                guard try row.step() else { return }
+                load.answered = Int(row.integer(1))
+                load.dead = Int(row.integer(2))
+                load.waiting = Int(row.integer(0)) - load.answered - load.dead
+                load.size = row.integer(3)
+            }
+            if load.waiting > 0,
+                let added = try connection.number("SELECT added FROM entries WHERE state = 0 ORDER BY id LIMIT 1")
+            {
+                load.oldest = .milliseconds(max(0, now - added))
+            }
+        }
+        load.sending = running.count
+        load.sent = sent.load(ordering: .relaxed)
+        load.failed = failed.load(ordering: .relaxed)
+        load.isSender = isSender
+        load.sender = isSender ? Int(getpid()) : SenderSeat.holder(of: folder)
+        return load
+    }
+
+    /// Ends a waiter once no entry waits, and no handler.
+    func notifyWhenEmpty(_ waiter: Waiter<Void>) { emptyWaiters.append(waiter) }
+
+    private func notifyIfEmpty() {
+        guard !emptyWaiters.isEmpty else { return }
+        emptyWaiters.removeAll { $0.result != nil }
+        guard running.isEmpty, busyHandlers.isEmpty, let load = try? load(), load.waiting + load.answered == 0 else {
+            return
+        }
+        for waiter in emptyWaiters { waiter.end(.success(())) }
+        emptyWaiters = []
+    }
+
+    // MARK: The end
+
+    /// Stops sending. The waiter ends when no call is in flight any more and another process may send.
+    func close(_ waiter: Waiter<Void>?) {
+        if let waiter { closing.append(waiter) }
+        guard !isClosed else { return }
+        isClosed = true
+        for task in running.values { task?.cancel() }
+        for watch in watches.values { watch.cancel() }
+        watches = [:]
+    }
+
+    private func finishClosing() {
+        guard running.isEmpty else { return }
+        if seat != nil {
+            _ = try? store.write { try self.keepTime($0, always: true) }
+            if isSender { leaveSeat() }
+            seat = nil
+            hub.finish()
+        }
+        for waiter in closing + emptyWaiters { waiter.end(.success(())) }
+        (closing, emptyWaiters) = ([], [])
+    }
+
+    private func leaveSeat() {
+        isSender = false
+        seat?.leave()
+        hub.send(.isSender(false))
+    }
+}

@@ -1,0 +1,274 @@
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import Platform
+import SQLite
+
+/// A row of the outbox's database.
+struct OutboxRow: Sendable {
+    var id: Int64 = 0
+    var state = Outbox.State.waiting
+    var group: String?
+    var supersedes: String?
+    var handler: String?
+    /// What fails together: the row, the domain or the origin.
+    var target = ""
+    var key = ""
+    /// Whether the key is the caller's, so that a second entry with it is the same one.
+    var hasOwnKey = false
+    var priority: Int64 = 1
+    /// Times of the outbox, in milliseconds.
+    var added: Int64 = 0
+    var expires: Int64?
+    var due: Int64 = 0
+    var size: Int64 = 0
+    var attempts = 0
+    /// Whether the answer to an attempt that may have had its effect was not seen.
+    var hasUnseen = false
+    var reason: String?
+    var status: Int?
+    /// The request as JSON (``KeptRequest``).
+    var request = Data()
+    /// The bytes of the body that are not in files.
+    var body = Data()
+}
+
+/// The database of an outbox's folder. Several processes use it at the same time; its owner uses it from one queue.
+///
+/// Each transaction holds a shared lock of the folder. Who sets a damaged database aside holds the exclusive one, and the
+/// others notice by the number of the file that they have to open the new one.
+final class OutboxStore {
+    let folder: String
+    private var connection: SQLiteConnection
+    private var file: UInt64
+    private let lock: Int32
+    /// Room on the disk that is given up when it is full, because removing an entry needs some, too.
+    private let reserve: String
+
+    static let columns =
+        "id, state, grp, supersedes, handler, target, key, priority, added, expires, due, size, attempts, unseen, reason, "
+        + "status, request"
+    private static let reserveSize = 256 << 10
+
+    static let schema = """
+        CREATE TABLE IF NOT EXISTS outbox(id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
+          count INTEGER NOT NULL, answered INTEGER NOT NULL, dead INTEGER NOT NULL, size INTEGER NOT NULL,
+          boot TEXT, uptime INTEGER, wall INTEGER, time INTEGER);
+        INSERT OR IGNORE INTO outbox VALUES (1, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL);
+        CREATE TABLE IF NOT EXISTS entries(id INTEGER PRIMARY KEY, place INTEGER NOT NULL, state INTEGER NOT NULL,
+          ready INTEGER NOT NULL, sending INTEGER NOT NULL DEFAULT 0, grp TEXT, supersedes TEXT, handler TEXT,
+          target TEXT NOT NULL, key TEXT NOT NULL, own INTEGER NOT NULL, priority INTEGER NOT NULL,
+          added INTEGER NOT NULL, expires INTEGER, due INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL,
+          attempts INTEGER NOT NULL DEFAULT 0, unseen INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 1,
+          reason TEXT, status INTEGER, request BLOB NOT NULL, body BLOB, answer BLOB);
+        CREATE INDEX IF NOT EXISTS ready ON entries(priority DESC, place, target)
+          WHERE state = 0 AND ready = 1 AND sending = 0 AND due = 0;
+        CREATE INDEX IF NOT EXISTS later ON entries(due)
+          WHERE state = 0 AND ready = 1 AND sending = 0 AND due > 0;
+        CREATE INDEX IF NOT EXISTS lanes ON entries(grp, place) WHERE state = 0 AND grp IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS newest ON entries(supersedes, grp) WHERE state = 0 AND supersedes IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS ending ON entries(expires) WHERE state = 0 AND expires IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS untold ON entries(handler, place) WHERE told = 0;
+        CREATE UNIQUE INDEX IF NOT EXISTS own ON entries(key) WHERE own = 1;
+        PRAGMA user_version = 1;
+        """
+
+    /// Opens the database of a folder, or makes both. A damaged database is set aside.
+    ///
+    /// - Returns: the store, and where the damaged database is now.
+    static func opening(_ folder: String) throws(NetworkError) -> (OutboxStore, aside: NetworkError?) {
+        do throws(SystemError) {
+            try PathParts(folder + "/bodies/").makeFolder(mode: 0o700)
+        } catch {
+            throw NetworkError.outboxFile("created", folder, error.code)
+        }
+        let lock = open(folder + "/store.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard lock >= 0 else { throw NetworkError.outboxFile("opened", folder + "/store.lock", errno) }
+        do {
+            while flock(lock, LOCK_SH) != 0, errno == EINTR {}
+            defer { flock(lock, LOCK_UN) }
+            return (OutboxStore(folder, lock, try connect(folder)), nil)
+        } catch let error as SQLiteError where error.isDamage {
+            let (connection, report) = try replaceDamaged(folder, lock, number(of: folder), error)
+            return (OutboxStore(folder, lock, connection), report)
+        } catch {
+            close(lock)
+            throw failure(error, folder)
+        }
+    }
+
+    private init(_ folder: String, _ lock: Int32, _ connection: SQLiteConnection) {
+        self.folder = folder
+        self.lock = lock
+        self.connection = connection
+        file = Self.number(of: folder)
+        reserve = folder + "/reserve"
+        keepReserve()
+    }
+
+    deinit {
+        connection.close()
+        close(lock)
+    }
+
+    static func path(_ folder: String) -> String { folder + "/outbox.sqlite" }
+
+    static func number(of folder: String) -> UInt64 {
+        var status = stat()
+        return stat(path(folder), &status) == 0 ? UInt64(status.st_ino) : 0
+    }
+
+    static func connect(_ folder: String) throws -> SQLiteConnection {
+        let path = path(folder)
+        let connection = try SQLiteConnection(path: path, mode: .creating, busyTimeout: .seconds(10))
+        // Two processes that make the file at the same time collide here, and SQLite does not wait.
+        for attempt in 0... {
+            do {
+                try connection.execute("PRAGMA journal_mode = WAL")
+                break
+            } catch {
+                guard error.isBusy, attempt < 5_000 else { throw error }
+                usleep(2_000)
+            }
+        }
+        try connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY")
+        let version = try connection.number("PRAGMA user_version") ?? 0
+        guard version <= 1 else {
+            throw NetworkError.outbox(
+                .store,
+                "\(URLText.visible(path)) is of a later version of this package; update the program, or name another folder"
+            )
+        }
+        if version == 0 {
+            try connection.transaction { try connection.execute(schema) }
+            AtomicFile.synchronizeFolder(folder)
+        }
+        // Looks through a database of moderate size, in which damage would otherwise be noticed late.
+        if try connection.number("PRAGMA page_count") ?? 0 < 1_024 {
+            let isSound = try connection.use("PRAGMA quick_check(1)") { try $0.step() && $0.text(0) == "ok" }
+            guard isSound else {
+                throw SQLiteError(code: SQLiteError.corrupt, message: "malformed", attempt: "checking")
+            }
+        } else {
+            _ = try connection.number("SELECT count FROM outbox")
+        }
+        return connection
+    }
+
+    // MARK: Transactions
+
+    /// Runs a body in a transaction.
+    ///
+    /// - Parameter isDurable: whether it is on the disk when this returns. Default `true`.
+    func write<Result>(
+        isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
+    ) throws(NetworkError) -> Result {
+        do {
+            return try writeOnce(isDurable, body)
+        } catch {
+            guard error.outboxFailure == .diskFull else { throw error }
+            // The log may hold more room than it needs.
+            shrinkLog()
+            return try writeOnce(isDurable, body)
+        }
+    }
+
+    private func writeOnce<Result>(
+        _ isDurable: Bool, _ body: (SQLiteConnection) throws -> Result
+    ) throws(NetworkError) -> Result {
+        try locked {
+            guard !isDurable else { return try connection.transaction { try body(connection) } }
+            // A commit without fsync, which the next one with it makes durable, too.
+            try connection.execute("PRAGMA synchronous = NORMAL")
+            defer { try? connection.execute("PRAGMA synchronous = FULL") }
+            return try connection.transaction { try body(connection) }
+        }
+    }
+
+    func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws(NetworkError) -> Result {
+        try locked { try body(connection) }
+    }
+
+    private func locked<Result>(_ body: () throws -> Result) throws(NetworkError) -> Result {
+        while flock(lock, LOCK_SH) != 0, errno == EINTR {}
+        defer { flock(lock, LOCK_UN) }
+        do {
+            if Self.number(of: folder) != file {
+                // SQLite would remove the log by its name, which is that of the new database's log now.
+                connection.keepLogOnClose()
+                connection.close()
+                connection = try Self.connect(folder)
+                file = Self.number(of: folder)
+            }
+            return try body()
+        } catch {
+            throw Self.failure(error, folder)
+        }
+    }
+
+    /// Sets a damaged database aside, and goes on with what can be read of it.
+    ///
+    /// - Returns: what to tell; `nil` when another process did it.
+    func replaceDamaged(_ error: NetworkError) throws(NetworkError) -> NetworkError? {
+        // What can be moved from the log into the file is easier to read there.
+        shrinkLog()
+        connection.keepLogOnClose()
+        connection.close()
+        let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
+        let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
+        self.connection = connection
+        file = Self.number(of: folder)
+        return report
+    }
+
+    // MARK: The reserve
+
+    /// Gives up the reserve, so that what has happened can be recorded on a full disk.
+    func releaseReserve() {
+        unlink(reserve)
+        shrinkLog()
+    }
+
+    private func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+
+    /// Makes the reserve again.
+    ///
+    /// - Returns: whether it is there.
+    @discardableResult
+    func keepReserve() -> Bool {
+        if access(reserve, F_OK) == 0 { return true }
+        // Not zeros, which a file system may not store.
+        let bytes = (0..<Self.reserveSize).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+        return (try? AtomicFile.write(bytes, to: reserve, isShared: true, followsLinks: false)) != nil
+    }
+
+    // MARK: Errors
+
+    static func failure(_ error: any Error, _ folder: String) -> NetworkError {
+        if let error = error as? NetworkError { return error }
+        guard let error = error as? SQLiteError else { return .outbox(.store, "\(error)") }
+        let path = URLText.visible(path(folder))
+        let system = SystemError(code: error.systemCode)
+        if error.isFull || system.isFull {
+            return .outbox(.diskFull, "the disk of \(path) is full, so nothing was changed; make room and try again")
+        }
+        let advice =
+            error.isBusy
+            ? "another process holds it for too long; try again"
+            : "check the file, the permissions of its folder and the disk"
+        return NetworkError(
+            .storage, message: "\(path) cannot be used: \(error.message) (SQLite \(error.code)); \(advice)",
+            underlying: error.isDamage ? Damage() : Outbox.Failure.store)
+    }
+
+    /// Marks an error that shows damage.
+    struct Damage: Error {}
+}
+
+extension SQLiteError {
+    static let corrupt: Int32 = 11
+    /// Whether the file is damaged or not a database (`SQLITE_CORRUPT`, `SQLITE_NOTADB`).
+    var isDamage: Bool { primaryCode == Self.corrupt || primaryCode == 26 }
+    /// Whether the disk is full (`SQLITE_FULL`).
+    var isFull: Bool { primaryCode == 13 }
+}

@@ -1,0 +1,97 @@
+import Glibc
+import HTTPCore
+import Platform
+import Synchronization
+
+/// The lock of the one process that sends the entries of a folder, and the bell by which others tell it that there are new
+/// ones. The lock (flock(2)) ends with its process, and another one takes it over.
+final class SenderSeat: Sendable {
+    private let folder: String
+    private let descriptor: Int32
+    private let end: WakeUp
+    private let isHeld = Flag()
+
+    private final class Flag: Sendable {
+        let value = Atomic(false)
+    }
+
+    private static let name = "sender.lock"
+    private static let bell = "bell"
+    private static let urgentBell = "bell.urgent"
+
+    /// - Parameter notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
+    init(_ folder: String, notice: @escaping @Sendable (_ isUrgent: Bool) -> Void) throws(NetworkError) {
+        self.folder = folder
+        descriptor = open("\(folder)/\(Self.name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw NetworkError.outboxFile("opened", "\(folder)/\(Self.name)", errno) }
+        guard let end = WakeUp() else { throw NetworkError.outboxFile("watched", folder, errno) }
+        self.end = end
+        // Without it, as when the user has too many, the folder is looked at every second.
+        let inotify = Inotify()
+        _ = inotify?.add(folder, UInt32(IN_CLOSE_WRITE))
+        let isHeld = isHeld
+        _ = BackgroundThread.start("lat-outbox") {
+            while true {
+                // A killed process's lock may end after its event, so who wants the seat also tries every second.
+                let isQuiet = inotify != nil && isHeld.value.load(ordering: .relaxed)
+                if let inotify {
+                    guard inotify.wait(until: end, milliseconds: isQuiet ? -1 : 1_000) else { return }
+                } else {
+                    var wakeUp = pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0)
+                    guard poll(&wakeUp, 1, 1_000) <= 0 || wakeUp.revents == 0 else { return }
+                }
+                var (concerns, isUrgent) = (!isQuiet, false)
+                inotify?.forEachEvent {
+                    concerns = concerns || $0.isOverflow || [Self.name, Self.bell, Self.urgentBell].contains($0.name)
+                    isUrgent = isUrgent || $0.name == Self.urgentBell
+                }
+                if concerns { notice(isUrgent) }
+            }
+        }
+    }
+
+    deinit {
+        leave()
+        close(descriptor)
+        end.signal()
+    }
+
+    /// Takes the seat if it is free.
+    func take() -> Bool {
+        guard !isHeld.value.load(ordering: .relaxed) else { return true }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { return false }
+        let text = "\(getpid())\n"
+        _ = text.withCString { pwrite(descriptor, $0, strlen($0), 0) }
+        ftruncate(descriptor, off_t(text.utf8.count))
+        isHeld.value.store(true, ordering: .relaxed)
+        return true
+    }
+
+    func leave() {
+        guard isHeld.value.exchange(false, ordering: .relaxed) else { return }
+        flock(descriptor, LOCK_UN)
+        ring(Self.name)
+    }
+
+    /// Tells the sender that there is something new.
+    ///
+    /// - Parameter isUrgent: whether it is to send everything now. Default `false`.
+    func ring(isUrgent: Bool = false) {
+        if !isHeld.value.load(ordering: .relaxed) { ring(isUrgent ? Self.urgentBell : Self.bell) }
+    }
+
+    private func ring(_ name: String) {
+        // Closing a file that could be written is an event, whether or not it was.
+        let file = open("\(folder)/\(name)", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        if file >= 0 { close(file) }
+    }
+
+    /// The process that sends the entries of a folder; `nil` if none does.
+    static func holder(of folder: String) -> Int? {
+        let file = open("\(folder)/\(name)", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        guard flock(file, LOCK_SH | LOCK_NB) != 0 else { return nil }
+        return SystemFiles(root: folder).line(name).flatMap { Int($0) }
+    }
+}

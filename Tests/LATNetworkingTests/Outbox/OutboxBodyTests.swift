@@ -1,0 +1,234 @@
+import FoundationEssentials
+import Glibc
+import LATTesting
+import TestSupport
+import Testing
+
+@testable import LATClient
+@testable import LATTransfers
+
+/// Bodies, files, limits and refusals of the outbox.
+@Suite(.timeLimit(.minutes(2))) struct OutboxBodyTests {
+    private let directory: TemporaryDirectory
+    private let server: MockServer
+    private let central: CentralRequestManager
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        let server = try MockServer()
+        server.fallback { _ in .status(200) }
+        self.server = server
+        central = try .make { $0.baseURL = server.baseURL }
+    }
+
+    private var folder: String { directory.path(of: "outbox") }
+
+    private func open(_ change: (inout Outbox.Configuration) -> Void = { _ in }) throws -> Outbox {
+        var configuration = Outbox.Configuration()
+        change(&configuration)
+        return try Outbox(folder: folder, manager: central, configuration: configuration)
+    }
+
+    private func file(_ name: String, _ bytes: Data) throws -> String {
+        let path = directory.path(of: name)
+        try bytes.write(to: URL(filePath: path))
+        return path
+    }
+
+    private var bodyFiles: [String] { directory.contents.filter { $0.hasPrefix("outbox/bodies/") } }
+
+    @Test(arguments: Outbox.FileKeeping.allCases) func fileIsSentAndItsCopyRemoved(_ keeping: Outbox.FileKeeping)
+        async throws
+    {
+        let bytes = content(300_000)
+        let path = try file("report.pdf", bytes)
+        let adder = try open { $0.limit = 0 }
+        try await adder.add(HTTPRequest("PUT", "/report", body: .file(path)), files: keeping)
+        #expect(bodyFiles.count == (keeping == .referenced ? 0 : 1))
+        if keeping != .referenced { unlink(path) }
+        await adder.close()
+        let outbox = try open()
+        try await outbox.waitUntilSent()
+        let request = try #require(server.requests.first)
+        #expect(request.body == bytes && request.headers["Content-Type"] == "application/pdf")
+        #expect(bodyFiles.isEmpty)
+        await outbox.close()
+    }
+
+    @Test func largeDataAndStreamsBecomeFiles() async throws {
+        let bytes = content(200_000)
+        let adder = try open { $0.limit = 0 }
+        try await adder.add(HTTPRequest("POST", "/data", body: .data(bytes, contentType: "a/b")), group: "g")
+        let chunks = AsyncStream<Data> { stream in
+            for index in 0..<4 { stream.yield(bytes.dropFirst(index * 50_000).prefix(50_000)) }
+            stream.finish()
+        }
+        try await adder.add(HTTPRequest("POST", "/stream", body: .stream(chunks, contentType: "c/d")), group: "g")
+        #expect(bodyFiles.count == 2)
+        await adder.close()
+        let outbox = try open()
+        try await outbox.waitUntilSent()
+        #expect(server.requests.map(\.body) == [bytes, bytes])
+        #expect(server.requests.map { $0.headers["Content-Type"] } == ["a/b", "c/d"] && bodyFiles.isEmpty)
+        await outbox.close()
+    }
+
+    @Test func partsKeepNamesTypesAndBytes() async throws {
+        let path = try file("a.png", content(1_000))
+        let request = HTTPRequest(
+            "POST", "/form",
+            body: .multipart([
+                UploadFile(name: "title", value: "Grüße"),
+                UploadFile(name: "note", fileName: "n.txt", data: Data("hello".utf8)),
+                UploadFile(name: "img", path: path),
+            ]))
+        let outbox = try open()
+        try await outbox.add(request)
+        try await outbox.waitUntilSent()
+        let direct = try await central.startRequest(request)
+        #expect(direct.status == 200)
+        func parts(_ request: RecordedRequest) -> String {
+            let boundary = request.headers["Content-Type"]?.split(separator: "boundary=").last.map(String.init) ?? ""
+            return String(decoding: request.body, as: UTF8.self).replacing(boundary, with: "-")
+        }
+        #expect(server.requests.count == 2 && parts(server.requests[0]) == parts(server.requests[1]))
+        await outbox.close()
+    }
+
+    @Test func vanishedFileIsADeadLetterWithItsName() async throws {
+        let path = try file("gone.bin", content(10))
+        let adder = try open { $0.limit = 0 }
+        let id = try await adder.add(HTTPRequest("PUT", "/x", body: .file(path)), files: .referenced)
+        await adder.close()
+        unlink(path)
+        let outbox = try open()
+        try await eventually { try await outbox.entry(id)?.state == .refused }
+        #expect(try await outbox.entry(id)?.reason?.contains("gone.bin") == true && server.requestCount == 0)
+        try Data("back".utf8).write(to: URL(filePath: path))
+        try await outbox.retry(id)
+        try await outbox.waitUntilSent()
+        #expect(server.requests.map(\.body) == [Data("back".utf8)])
+        await outbox.close()
+    }
+
+    @Test func fullOutboxRefusesByCountAndSize() async throws {
+        let outbox = try open {
+            $0.limit = 0
+            $0.maxCount = 3
+            $0.maxSize = 5_000
+        }
+        for _ in 0..<3 { try await outbox.add(HTTPRequest("POST", "/x")) }
+        let error = await #expect(throws: NetworkError.self) { try await outbox.add(HTTPRequest("POST", "/x")) }
+        #expect(error?.kind == .storage && error?.outboxFailure == .tooMany(limit: 3))
+        try await outbox.drop(1)
+        let large = await #expect(throws: NetworkError.self) {
+            try await outbox.add(HTTPRequest("POST", "/x", body: .data(content(4_990))))
+        }
+        #expect(large?.outboxFailure == .tooLarge(limit: 5_000))
+        let path = try file("large", content(6_000))
+        let file = await #expect(throws: NetworkError.self) {
+            try await outbox.add(HTTPRequest("POST", "/x", body: .file(path)))
+        }
+        #expect(file?.outboxFailure == .tooLarge(limit: 5_000) && bodyFiles.isEmpty)
+        // All or none.
+        await #expect(throws: NetworkError.self) {
+            try await outbox.add((0..<2).map { Outbox.Item(HTTPRequest("POST", "/\($0)")) })
+        }
+        #expect(try await outbox.entries.count == 2)
+        await outbox.close()
+    }
+
+    @Test(.needsMountNamespaces) func fullDiskIsAnErrorAndLosesNothing() async throws {
+        let size = 900_000
+        let folder = directory.path(of: "disk")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let server = server
+        let (count, isFull, sent) = try await withCheckedThrowingContinuation { continuation in
+            // The threads of a namespace are those that it starts, so the whole test is one blocking function there.
+            continuation.resume(
+                with: Result {
+                    try MountNamespace.run {
+                        try MountNamespace.mount(on: folder, size: "\(size)")
+                        let (store, _) = try OutboxStore.opening(folder)
+                        var count = 0
+                        var isFull = false
+                        var limits = Outbox.Configuration()
+                        limits.maxCount = 100_000
+                        while !isFull, count < 10_000 {
+                            var row = OutboxRow()
+                            (row.key, row.target, row.request) = ("\(count)", "t", content(500))
+                            do {
+                                _ = try store.write { try $0.add(row, limits) }
+                                count += 1
+                            } catch let error as NetworkError {
+                                isFull = error.outboxFailure == .diskFull
+                                guard isFull else { throw error }
+                            }
+                        }
+                        // What was sent can be recorded on the full disk, with the room of the reserve.
+                        var sent = 0
+                        for row in try store.read({ try $0.entries("1 ORDER BY id") }) {
+                            do { try store.write { try $0.remove(row) } } catch {
+                                store.releaseReserve()
+                                try store.write { try $0.remove(row) }
+                            }
+                            sent += 1
+                        }
+                        return (count, isFull, sent)
+                    }
+                })
+        }
+        #expect(isFull && count > 10 && sent == count && server.requestCount == 0)
+    }
+
+    // MARK: Refused
+
+    @Test func credentialOfTheCallerIsRefused() async throws {
+        let outbox = try open { $0.limit = 0 }
+        let request = HTTPRequest("POST", "/x", headers: ["Authorization": "Bearer secret"])
+        let error = await #expect(throws: NetworkError.self) { try await outbox.add(request) }
+        #expect(error?.kind == .unsupported && error?.message.contains("Authorization") == true)
+        #expect(error?.message.contains("secret") == false)
+        await outbox.close()
+        let keeping = try open {
+            $0.limit = 0
+            $0.keepsCredentials = true
+        }
+        try await keeping.add(request)
+        await keeping.close()
+        var status = stat()
+        #expect(stat(folder + "/outbox.sqlite", &status) == 0 && status.st_mode & 0o777 == 0o600)
+        #expect(stat(folder, &status) == 0 && status.st_mode & 0o777 == 0o700)
+    }
+
+    @Test func settingThatCannotBeKeptIsRefused() async throws {
+        let outbox = try open { $0.limit = 0 }
+        var request = HTTPRequest("POST", "/x")
+        request.authentication = .basic(user: "u", password: "p")
+        let error = await #expect(throws: NetworkError.self) { try await outbox.add(request) }
+        #expect(error?.kind == .unsupported && error?.message.contains("setting authentication") == true)
+        let missing = await #expect(throws: NetworkError.self) {
+            try await outbox.add(HTTPRequest("POST", "/x", body: .file(directory.path(of: "none"))))
+        }
+        #expect(missing?.outboxFailure == .file(path: directory.path(of: "none")))
+        let folder = await #expect(throws: NetworkError.self) {
+            try await outbox.add(HTTPRequest("POST", "/x", body: .file(directory.path)))
+        }
+        #expect(folder?.message.contains("not a regular file") == true)
+        #expect(try await outbox.entries.isEmpty)
+        await outbox.close()
+        let closed = await #expect(throws: NetworkError.self) { try await outbox.add(HTTPRequest("POST", "/x")) }
+        #expect(closed?.kind == .shutDown)
+    }
+
+    @Test func ownKeyIsAddedOnce() async throws {
+        let outbox = try open { $0.limit = 0 }
+        var request = HTTPRequest("POST", "/x", body: .data(content(100_000)))
+        request.idempotencyKey = "reading-7"
+        let id = try await outbox.add(request)
+        #expect(try await outbox.add(request) == id)
+        #expect(try await outbox.entries.count == 1)
+        #expect(bodyFiles.count == 1)
+        await outbox.close()
+    }
+}
