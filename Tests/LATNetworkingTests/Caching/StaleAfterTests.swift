@@ -96,15 +96,12 @@ import Testing
     }
 
     @Test func rowSetsTheTime() async throws {
-        var configuration = CentralRequestManager.Configuration()
-        configuration.cachePolicy = .http
-        configuration.cacheClock = { [clock] in clock.now }
-        configuration.domains = try DomainTable(
+        let table = try DomainTable(
             json5: """
                 { domains: { main: { baseURL: "\(server.url())", staleAfter: "50ms" } },
                   servers: { item: { domain: "main", path: "item", method: "GET" } } }
                 """, name: "table")
-        let manager = try CentralRequestManager(configuration: configuration)
+        let manager = try CentralRequestManager.caching(.http, clock) { $0.domains = table }
         server.enqueue(reply("old"))
         let route = Route(server: "item")
         _ = try await manager.startRequest(route, as: String.self)

@@ -139,7 +139,7 @@ import Testing
                 answers.removeFirst(due.count)
                 for answer in due.reversed() {
                     let report = QuotaReport(
-                        limit: quota, remaining: answer.left, reset: max(.zero, answer.reset - latency), window: window)
+                        limit: quota, remaining: answer.left, reset: answer.reset, window: window)
                     send(queue.learn([report], pause: nil, of: "h", at: now))
                     send(queue.leave(host: "h", at: now))
                 }
@@ -153,9 +153,11 @@ import Testing
         var plant = Plant(kind, quota: load.quota, window: .seconds(load.seconds))
         plant.run(inFlight: load.inFlight, latency: .milliseconds(20), until: .seconds(load.seconds * 20))
         #expect(plant.refusals == 0, "\(plant.refusals) refusals")
+        // The end of a short window is told only to the second, and a sliding one leaves room for a burst.
+        let share = kind == .fixed && load.seconds > 5 ? 0.9 : 0.85
         // One connection answers at most 50 requests a second.
         let possible = min(load.quota * 20, load.seconds * 20 * 50 * load.inFlight)
-        #expect(Double(plant.answered) >= 0.9 * Double(possible), "\(plant.answered) of \(possible) answers")
+        #expect(Double(plant.answered) >= share * Double(possible), "\(plant.answered) of \(possible) answers")
     }
 
     /// The answer of the last request comes first, and the others tell more.

@@ -99,6 +99,7 @@ import Testing
             try directory.write(journal.encoded(), to: "big.bin.part.journal")
             #expect(try await download(server)?.kind == kind)
             #expect(directory.contents == (kind == nil ? ["big.bin"] : []))
+            if kind == nil { try FileManager.default.removeItem(atPath: target) }
         }
     }
 

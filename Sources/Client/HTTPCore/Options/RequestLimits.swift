@@ -21,7 +21,7 @@ public struct RequestLimits: Hashable, Sendable {
     /// Whether the limits that a server tells are kept, for each host and port. Default `false`.
     ///
     /// The fields are `RateLimit` with `RateLimit-Policy`, `RateLimit-Remaining` with `RateLimit-Reset`, and those of the same
-    /// name with `X-`. What remains of a quota is spread over the rest of its window, with bursts of a tenth of it, so that the
+    /// name with `X-`. What remains of a quota is spread over the rest of its window, with small bursts, so that the
     /// quota is not used up. After a 429, 503 or 425 with `Retry-After`, all requests to the host wait that long.
     public var followsServer = false
 

@@ -129,7 +129,7 @@ enum QuotaFields {
 ///
 /// The server has counted at least the requests that the lowest report tells of; those without an answer may come on top. So the
 /// lowest report less the requests in flight is never more than what is left. It is spread over the rest of the window, with
-/// bursts of a tenth of it, and hardly slower than the whole quota over the whole window: a sliding window has what is left
+/// small bursts, and hardly slower than the whole quota over the whole window: a sliding window has what is left
 /// again all the time.
 struct ToldQuota: Sendable {
     private(set) var limit: Int?
@@ -169,9 +169,10 @@ struct ToldQuota: Sendable {
     mutating func learn(_ report: QuotaReport, running: Int, at now: Duration) {
         limit = report.limit ?? limit
         window = report.window ?? max(window ?? .zero, report.reset)
-        // Servers round to whole seconds. The answers of one window may arrive in another order; alone, an answer is exact.
+        // A sliding window always has its whole length before it. Servers round to whole seconds. The answers of one window may arrive in another order; alone, an answer is exact.
         let slack = min(.seconds(1), (window ?? .zero) / 4)
-        if now < end, now + report.reset <= end + slack, running > 1, let lowest {
+        let isSliding = report.window.map { report.reset >= $0 } ?? false
+        if now < end, now + report.reset <= end + slack, running > 1, !isSliding, let lowest {
             begin(min(lowest, report.remaining), running: running, for: end - now, at: now)
         } else {
             begin(report.remaining, running: running, for: report.reset, at: now)
@@ -183,10 +184,13 @@ struct ToldQuota: Sendable {
         end = now + time
         let left = Double(max(0, count - running))
         var rate = left / max(0.001, time.inSeconds)
+        var burst = left / 10
         if let limit, let window, window > .zero {
             let even = Double(limit) / window.inSeconds
-            rate = min(max(rate, 0.95 * even), 4 * even)
+            // A burst and the rate together stay below the quota of a sliding window.
+            rate = min(max(rate, 0.9 * even), 4 * even)
+            burst = min(burst, Double(limit) / 20)
         }
-        bucket = TokenBucket(perSecond: rate, capacity: max(1, left / 10), after: bucket, at: now)
+        bucket = TokenBucket(perSecond: rate, capacity: max(1, burst), after: bucket, at: now)
     }
 }

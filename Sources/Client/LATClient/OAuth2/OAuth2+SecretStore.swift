@@ -131,9 +131,6 @@ private final class SecretLibrary: @unchecked Sendable {
     private let storePassword: @convention(c) (Pointer, Pointer, Text?, Text, Text, Pointer, Problem) -> CInt
     private let lookUp: @convention(c) (Pointer, Pointer, Pointer, Problem) -> UnsafeMutablePointer<CChar>?
     private let clear: @convention(c) (Pointer, Pointer, Pointer, Problem) -> CInt
-    private let search: @convention(c) (Pointer, Pointer, CInt, Pointer, Problem) -> Pointer?
-    private let freeList: @convention(c) (Pointer, Pointer) -> Void
-    private let releaseFunction: Pointer
     private let freePassword: @convention(c) (UnsafeMutablePointer<CChar>) -> Void
     private let disconnect: @convention(c) () -> Void
     private let newTable: @convention(c) (Pointer, Pointer) -> Pointer
@@ -160,9 +157,6 @@ private final class SecretLibrary: @unchecked Sendable {
         storePassword = try find("secret_password_storev_sync")
         lookUp = try find("secret_password_lookupv_sync")
         clear = try find("secret_password_clearv_sync")
-        search = try find("secret_password_searchv_sync")
-        freeList = try find("g_list_free_full")
-        releaseFunction = try find("g_object_unref")
         freePassword = try find("secret_password_free")
         disconnect = try find("secret_service_disconnect")
         newTable = try find("g_hash_table_new")
@@ -186,29 +180,11 @@ private final class SecretLibrary: @unchecked Sendable {
     func makeCancellation() -> Cancellation { Cancellation(self) }
 
     func password(of client: String, _ cancellation: Cancellation) throws(Failure) -> String? {
-        let (text, isLocked) = try call(client, cancellation) { attributes, problem -> (String?, Bool) in
-            guard let text = lookUp(schema, attributes, cancellation.pointer, problem) else {
-                return (nil, problem.pointee == nil && isFound(attributes, unlocks: false, cancellation, problem))
-            }
+        try call(client, cancellation) { attributes, problem in
+            guard let text = lookUp(schema, attributes, cancellation.pointer, problem) else { return nil }
             defer { freePassword(text) }
-            return (String(cString: text), false)
+            return String(cString: text)
         }
-        // Nothing is found too when the user did not unlock the keyring.
-        if isLocked { throw Self.isLocked }
-        return text
-    }
-
-    private static let isLocked = Failure(text: "the keyring is locked; unlock it and try again")
-
-    /// Whether there is an item, locked or not.
-    private func isFound(_ attributes: Pointer, unlocks: Bool, _ cancellation: Cancellation, _ problem: Problem) -> Bool
-    {
-        // All items, and unlocked.
-        guard let items = search(schema, attributes, unlocks ? 6 : 2, cancellation.pointer, problem) else {
-            return false
-        }
-        freeList(items, releaseFunction)
-        return true
     }
 
     func store(
@@ -220,15 +196,9 @@ private final class SecretLibrary: @unchecked Sendable {
     }
 
     func remove(_ client: String, _ cancellation: Cancellation) throws(Failure) {
-        // Only unlocked items are removed.
-        let isLeft = try call(client, cancellation) { attributes, problem in
-            guard isFound(attributes, unlocks: true, cancellation, problem), problem.pointee == nil else {
-                return false
-            }
+        try call(client, cancellation) { attributes, problem in
             _ = clear(schema, attributes, cancellation.pointer, problem)
-            return problem.pointee == nil && isFound(attributes, unlocks: false, cancellation, problem)
         }
-        if isLeft { throw Self.isLocked }
     }
 
     /// Calls a function with the attributes of an item.
