@@ -16,16 +16,32 @@ extension OutboxEngine {
     }
 
     func takeSeat() {
-        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, let seat, seat.take() else { return }
+        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, storeTrouble.retryAt <= now, let seat, seat.take()
+        else { return }
+        var superseded: [OutboxRow] = []
         do {
-            try writing { connection in
+            let reset = { (connection: SQLiteConnection) in
+                let left = try connection.entries("state = 0 AND sending = 1 AND supersedes IS NOT NULL")
                 // What a process that died was sending may have had its effect.
                 try connection.execute("UPDATE entries SET sending = 0, unseen = 1 WHERE sending = 1")
-                try keepTime(connection, always: true)
+                superseded = try left.filter { try connection.removeSuperseded($0) }
+                try self.keepTime(connection, always: true)
+            }
+            do {
+                try writing(reset)
+            } catch let error where error.outboxFailure == .diskFull {
+                store.releaseReserve()
+                try writing(reset)
             }
         } catch {
+            // The entries of a process that died would never be sent. The seat looks again every second.
+            noteStore(failed: true)
             hub.send(.trouble(error))
+            seat.leave()
+            return
         }
+        noteStore(failed: false)
+        for row in superseded { tellSuperseded(row) }
         removeOrphans()
         isSender = true
         hub.send(.isSender(true))
@@ -72,6 +88,7 @@ extension OutboxEngine {
         var verdict: OutboxVerdict
         var retryAfter: Duration?
         var failure: NetworkError?
+        var isSuperseded = false
     }
 
     /// Records ends with one commit.
@@ -80,33 +97,37 @@ extension OutboxEngine {
     /// - Returns: these entries.
     private func record(_ endings: [Ending], picks: Bool) -> [OutboxRow] {
         let now = now
-        let outcomes = endings.map { outcome($0, now) }
+        var outcomes = endings.map { outcome($0, now) }
         guard !outcomes.isEmpty || picks && running.count < configuration.limit else { return [] }
         for outcome in outcomes { change(targets: outcome, now) }
         var expired: [OutboxRow] = []
         var starting: [OutboxRow] = []
         let write = { (connection: SQLiteConnection) in
-            for outcome in outcomes { try self.record(outcome, connection) }
+            for index in outcomes.indices { outcomes[index].isSuperseded = try self.record(outcomes[index], connection) }
             try self.keepTime(connection)
             guard picks else { return }
             expired = try self.expire(now, connection)
             starting = try self.pick(now, freed: outcomes, connection)
         }
+        var isReserveGone = false
         do {
             do {
                 // Without ends there is only what is picked, which need not survive.
                 try writing(isDurable: !outcomes.isEmpty, write)
-            } catch let error where error.outboxFailure == .diskFull && !outcomes.isEmpty {
+            } catch let error where error.outboxFailure == .diskFull {
                 store.releaseReserve()
+                isReserveGone = true
                 try writing(write)
             }
         } catch {
             // Nothing is sent twice by this process: the ends stay here until they can be written.
             unrecorded = endings
+            noteStore(failed: true)
             hub.send(.trouble(error))
             return []
         }
-        if !outcomes.isEmpty { store.keepReserve() }
+        noteStore(failed: false)
+        if !outcomes.isEmpty || isReserveGone { store.keepReserve() }
         for outcome in outcomes { tell(outcome) }
         for row in expired { tellExpired(row) }
         // There may be more of them.
@@ -141,20 +162,23 @@ extension OutboxEngine {
         return Outcome(ending: ending, row: row, verdict: verdict, retryAfter: retryAfter, failure: failure)
     }
 
-    private func record(_ outcome: Outcome, _ connection: SQLiteConnection) throws {
+    /// - Returns: whether a newer entry has replaced it.
+    private func record(_ outcome: Outcome, _ connection: SQLiteConnection) throws -> Bool {
         let row = outcome.row
         switch outcome.verdict {
         case .succeeded:
             guard row.handler != nil, let response = try? outcome.ending.result.get() else {
-                return try connection.remove(row)
+                try connection.remove(row)
+                break
             }
             try connection.end(row, .answered, answer: answer(response), isTold: false)
         case .refused, .givenUp:
             try connection.end(
                 row, outcome.verdict == .refused ? .refused : .givenUp,
                 answer: outcome.failure?.response.map(answer), isTold: row.handler == nil)
-        case .wait, .unreachable, .rowMissing, .interrupted: try connection.postpone(row)
+        case .wait, .unreachable, .rowMissing, .interrupted: return try connection.postpone(row)
         }
+        return false
     }
 
     private func change(targets outcome: Outcome, _ now: Int64) {
@@ -198,6 +222,7 @@ extension OutboxEngine {
 
     private func tell(_ outcome: Outcome) {
         var row = outcome.row
+        if outcome.isSuperseded { tellSuperseded(row) }
         switch outcome.verdict {
         case .succeeded:
             sent.add(1, ordering: .relaxed)
@@ -215,7 +240,7 @@ extension OutboxEngine {
             if hub.isActive, let failure = outcome.failure { hub.send(.died(entry(row), failure)) }
         case .wait, .unreachable, .rowMissing:
             failed.add(1, ordering: .relaxed)
-            if hub.isActive, let failure = outcome.failure { hub.send(.failed(entry(row), failure)) }
+            if hub.isActive, !outcome.isSuperseded, let failure = outcome.failure { hub.send(.failed(entry(row), failure)) }
             return
         case .interrupted:
             // Nothing more can be sent with a manager that was shut down.
@@ -267,7 +292,7 @@ extension OutboxEngine {
         var targets = targets
         var groups = groups
         for row in try connection.candidates(at: now, limit: free, closed: targets.closed(at: now)) {
-            guard picked.count < free, targets.isOpen(row.target, at: now) else { continue }
+            guard picked.count < free, running[row.id] == nil, targets.isOpen(row.target, at: now) else { continue }
             // One that was dropped while it is sent holds its group until it has ended.
             if let group = row.group { guard groups.insert(group).inserted else { continue } }
             guard try connection.begin(row) else { continue }
