@@ -16,7 +16,8 @@ extension OutboxEngine {
     }
 
     func takeSeat() {
-        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, storeTrouble.retryAt <= now, let seat, seat.take()
+        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, storeTrouble.retryAt <= now, let seat,
+            seat.take()
         else { return }
         var superseded: [OutboxRow] = []
         do {
@@ -62,13 +63,7 @@ extension OutboxEngine {
         }
         flock(lock, LOCK_UN)
         Glibc.close(lock)
-        guard
-            let used = try? store.read({ connection in
-                try connection.entries("instr(request, '\"file\"') > 0").flatMap {
-                    KeptRequest($0.request)?.ownFiles ?? []
-                }
-            })
-        else { return }
+        guard let used = try? store.read({ try $0.ownFiles() }) else { return }
         for name in names.subtracting(used) { unlink("\(bodies)/\(name)") }
     }
 
@@ -103,7 +98,9 @@ extension OutboxEngine {
         var expired: [OutboxRow] = []
         var starting: [OutboxRow] = []
         let write = { (connection: SQLiteConnection) in
-            for index in outcomes.indices { outcomes[index].isSuperseded = try self.record(outcomes[index], connection) }
+            for index in outcomes.indices {
+                outcomes[index].isSuperseded = try self.record(outcomes[index], connection)
+            }
             try self.keepTime(connection)
             guard picks else { return }
             expired = try self.expire(now, connection)
@@ -138,7 +135,10 @@ extension OutboxEngine {
     private func outcome(_ ending: Ending, _ now: Int64) -> Outcome {
         var row = ending.row
         var failure: NetworkError?
-        if case .failure(let error) = ending.result { failure = error }
+        switch ending.result {
+        case .failure(let error): failure = error
+        case .success(let response): failure = OutboxRule.redirectFailure(response)
+        }
         let response = failure?.response ?? (try? ending.result.get())
         let retryAfter = failure == nil ? nil : response?.retryAfter(at: Int64(Date.now.timeIntervalSince1970))
         let verdict = rule.verdict(
@@ -148,6 +148,9 @@ extension OutboxEngine {
                 retryAfter: retryAfter, chance: .random(in: 0...1)))
         row.status = response?.status
         row.reason = failure.map { "\($0.message)" }
+        if [401, 407].contains(response?.status) {
+            row.reason? += "; the entries for this server wait, and one at a time tries whether it accepts them again"
+        }
         switch verdict {
         case .unreachable, .rowMissing: break
         case .interrupted:
@@ -240,7 +243,9 @@ extension OutboxEngine {
             if hub.isActive, let failure = outcome.failure { hub.send(.died(entry(row), failure)) }
         case .wait, .unreachable, .rowMissing:
             failed.add(1, ordering: .relaxed)
-            if hub.isActive, !outcome.isSuperseded, let failure = outcome.failure { hub.send(.failed(entry(row), failure)) }
+            if hub.isActive, !outcome.isSuperseded, let failure = outcome.failure {
+                hub.send(.failed(entry(row), failure))
+            }
             return
         case .interrupted:
             // Nothing more can be sent with a manager that was shut down.
@@ -248,8 +253,13 @@ extension OutboxEngine {
             return
         }
         guard let handler = row.handler else { return }
-        results[row.id] = outcome.ending.result
+        keepResult(outcome.failure.map { .failure($0) } ?? outcome.ending.result, of: row, for: handler)
         callHandlers(handler)
+    }
+
+    /// Keeps a few results for handlers that are called soon; others are read from the store, with the beginning of the body.
+    private func keepResult(_ result: Result<HTTPResponse, NetworkError>, of row: OutboxRow, for handler: String) {
+        if handlers[handler] != nil, results.count < 32 { results[row.id] = result }
     }
 
     // MARK: Expiry
@@ -274,7 +284,7 @@ extension OutboxEngine {
         let failure = Self.expired(row)
         if hub.isActive { hub.send(.died(entry(row), failure)) }
         guard let handler = row.handler else { return }
-        results[row.id] = .failure(failure)
+        keepResult(.failure(failure), of: row, for: handler)
         callHandlers(handler)
     }
 

@@ -42,7 +42,7 @@ final class OutboxEngine: @unchecked Sendable {
     let rule: OutboxRule
     /// What was wrong with the store when it was opened.
     let damage: NetworkError?
-    let hub = EventHub<Outbox.Change>()
+    let hub = EventHub<Outbox.Change>(limit: 10_000)
     let sent = Atomic(0)
     let failed = Atomic(0)
     private let queue = DispatchQueue(label: "LATNetworking.outbox")
@@ -160,6 +160,7 @@ final class OutboxEngine: @unchecked Sendable {
         guard !isClosed else { return finishClosing() }
         if isRetired, isSender, running.isEmpty { leaveSeat() }
         notifyIfEmpty()
+        if isRetired, running.isEmpty { endEmptyWaiters() }
         timer += 1
         guard isSender, running.count < configuration.limit || !unrecorded.isEmpty else { return }
         let now = now
@@ -329,7 +330,7 @@ final class OutboxEngine: @unchecked Sendable {
         isClosed = true
         for task in running.values { task?.cancel() }
         for watch in watches.values { watch.cancel() }
-        watches = [:]
+        (watches, handlers) = ([:], [:])
     }
 
     private func finishClosing() {
@@ -340,8 +341,15 @@ final class OutboxEngine: @unchecked Sendable {
             seat = nil
             hub.finish()
         }
-        for waiter in closing + emptyWaiters { waiter.end(.success(())) }
-        (closing, emptyWaiters) = ([], [])
+        for waiter in closing { waiter.end(.success(())) }
+        closing = []
+        endEmptyWaiters()
+    }
+
+    /// What waits until everything was sent learns that it will not be.
+    private func endEmptyWaiters() {
+        for waiter in emptyWaiters { waiter.end(.failure(Outbox.closed)) }
+        emptyWaiters = []
     }
 
     private func leaveSeat() {

@@ -129,6 +129,15 @@ extension SQLiteConnection {
         }
     }
 
+    /// The files of the folder that belong to entries.
+    func ownFiles() throws -> Set<String> {
+        try use("SELECT request FROM entries WHERE instr(request, '\"file\"') > 0") { row in
+            var names: Set<String> = []
+            while try row.step() { names.formUnion(KeptRequest(row.data(0))?.ownFiles ?? []) }
+            return names
+        }
+    }
+
     func entry(_ id: Int64) throws -> OutboxRow? { try entries("id = ?") { $0.bind(1, id) }.first }
 
     /// The entries to send next: those that are due after a wait, and those that were never sent, by priority and order.
