@@ -25,6 +25,10 @@ import Testing
         var next: [Int64] {
             items.filter { item in
                 guard !item.isDead, !item.isSending else { return false }
+                let isBesideOlder = items.contains {
+                    !$0.isDead && $0.isSending && item.key != nil && $0.key == item.key && $0.group == item.group
+                }
+                guard !isBesideOlder else { return false }
                 guard let group = item.group else { return true }
                 return !items.contains { !$0.isDead && $0.group == group && $0.place < item.place }
             }.sorted { ($1.priority, $0.place) < ($0.priority, $1.place) }.map(\.id)
@@ -52,19 +56,19 @@ import Testing
                 row.key = "\(step)"
                 row.target = "t"
                 row.size = 10
-                let replaced = model.items.firstIndex {
+                let replaced = model.items.filter {
                     !$0.isDead && !$0.isSending && row.supersedes != nil && $0.key == row.supersedes
                         && $0.group == row.group
-                }
-                guard model.items.count - (replaced == nil ? 0 : 1) < limits.maxCount else {
+                }.map(\.id).sorted()
+                guard model.items.count - replaced.count < limits.maxCount else {
                     #expect(throws: NetworkError.self) { try store.write { try $0.add(row, limits) } }
                     continue
                 }
                 let added = try store.write { try $0.add(row, limits) }
                 places += 1
-                #expect(added.row.id > highest && added.superseded?.id == replaced.map { model.items[$0].id })
+                #expect(added.row.id > highest && added.superseded.map(\.id).sorted() == replaced)
                 highest = added.row.id
-                if let replaced { model.items.remove(at: replaced) }
+                model.items.removeAll { replaced.contains($0.id) }
                 model.items.append(
                     .init(
                         id: highest, place: places, group: row.group, key: row.supersedes, priority: row.priority))
@@ -91,8 +95,14 @@ import Testing
                 guard let chosen, !model.items[chosen].isDead else { continue }
                 var row = try #require(try store.read { try $0.entry(model.items[chosen].id) })
                 row.reason = "later"
-                try store.write { try $0.postpone(row) }
+                let item = model.items[chosen]
+                let isSuperseded = model.items.contains {
+                    item.key != nil && $0.key == item.key && $0.group == item.group && !$0.isDead && !$0.isSending
+                        && $0.place > item.place
+                }
+                #expect(try store.write { try $0.postpone(row) } == isSuperseded)
                 model.items[chosen].isSending = false
+                if isSuperseded { model.items.remove(at: chosen) }
             default:
                 guard let chosen else { continue }
                 let row = try #require(try store.read { try $0.entry(model.items[chosen].id) })

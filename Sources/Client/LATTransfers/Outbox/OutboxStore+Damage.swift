@@ -47,14 +47,14 @@ extension OutboxStore {
         var saved: Set<Int64> = []
         for order in ["ASC", "DESC"] {
             try? old.use(
-                "SELECT \(columns), body, place, own, told, answer FROM entries NOT INDEXED ORDER BY id \(order)"
+                "SELECT \(columns), body, own, told, answer, sending FROM entries NOT INDEXED ORDER BY id \(order)"
             ) { row in
                 while try row.step() {
                     let entry = OutboxRow(row)
                     guard entry.id > 0, !entry.request.isEmpty, !saved.contains(entry.id) else { continue }
                     try insert(entry, row, connection)
                     saved.insert(entry.id)
-                    highest = max(highest, entry.id, row.integer(18))
+                    highest = max(highest, entry.id, entry.place)
                 }
             }
         }
@@ -77,11 +77,11 @@ extension OutboxStore {
         try connection.run(
             """
             INSERT OR IGNORE INTO entries(id, state, grp, supersedes, handler, target, key, priority, added, expires, due,
-              size, attempts, unseen, reason, status, request, body, place, own, told, answer, ready)
-              VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)
+              size, attempts, unseen, reason, status, request, place, body, own, told, answer, sending, ready)
+              VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)
             """
         ) { new in
-            for column in 0..<Int32(22) {
+            for column in 0..<Int32(23) {
                 let index = column + 1
                 switch row.type(column) {
                 case 1: new.bind(index, row.integer(column))

@@ -7,6 +7,8 @@ import SQLite
 /// A row of the outbox's database.
 struct OutboxRow: Sendable {
     var id: Int64 = 0
+    /// Its place in the order; a retry gives it a new one.
+    var place: Int64 = 0
     var state = Outbox.State.waiting
     var group: String?
     var supersedes: String?
@@ -47,7 +49,7 @@ final class OutboxStore {
 
     static let columns =
         "id, state, grp, supersedes, handler, target, key, priority, added, expires, due, size, attempts, unseen, reason, "
-        + "status, request"
+        + "status, request, place"
     private static let reserveSize = 256 << 10
 
     static let schema = """
