@@ -155,6 +155,35 @@ import Testing
         #expect(directory.contents.contains { $0.hasPrefix("box/outbox.sqlite.damaged-") })
     }
 
+    @Test func settingAsideIsFinishedAfterACrash() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let path = folder + "/outbox.sqlite"
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            var row = OutboxRow()
+            (row.key, row.target, row.request) = ("1", "t", Data("{}".utf8))
+            _ = try store.write { try $0.add(row, Outbox.Configuration()) }
+        }
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        try Data("damaged".utf8).write(to: URL(filePath: path))
+        try Data("\(path).damaged-1".utf8).write(to: URL(filePath: folder + "/setting-aside"))
+        let (store, damage) = try OutboxStore.opening(folder)
+        #expect(damage == nil)
+        #expect(try store.read { try $0.entries("1").map(\.key) } == ["1"])
+        #expect(FileManager.default.fileExists(atPath: path + ".damaged-1"))
+        #expect(!FileManager.default.fileExists(atPath: folder + "/setting-aside"))
+    }
+
+    @Test func damagedStoreKeepsUnmatchedBodies() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let (store, _) = try OutboxStore.opening(folder)
+        try Data("body".utf8).write(to: URL(filePath: folder + "/bodies/unmatched"))
+        _ = try store.replaceDamaged(NetworkError(.storage, message: "a test says so"))
+        #expect(directory.contents.contains { $0.contains(".damaged-") && $0.hasSuffix(".bodies/unmatched") })
+    }
+
     @Test func otherProcessGoesOnWithTheNewStore() throws {
         let directory = try TemporaryDirectory()
         let folder = directory.path(of: "box")
