@@ -128,12 +128,11 @@ import Testing
                         .filter { $0.hasPrefix("socket:") })
             }
             let server = try MockServer { _ in .text("x") }
-            try await Task.sleep(for: .milliseconds(1))
             let before = try descriptors()
             let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
             for _ in 0..<3 { _ = try await manager.startRequest("GET", "/x") }
             #expect(try descriptors().count > before.count)
-            let left = await manager.shutdown(draining: .seconds(10))
+            let left = await manager.shutdown(draining: .seconds(60))
             #expect(left == 0)
             server.stop()
             try await eventually("the end of the descriptors") { try descriptors().count <= before.count }

@@ -26,6 +26,14 @@ import Testing
 
         init(_ seed: UInt64) { state = Mutex(State(random: SeededGenerator(seed: seed))) }
 
+        /// Waits for a number of effects. On a busy machine a new sender needs seconds to start, and after a failure of the store
+        /// it pauses up to half a minute.
+        func wait(for count: Int) async throws {
+            try await within(.seconds(120), "\(count) effects") { [self] in
+                while state.withLock({ $0.effects.count }) < count { try await Task.sleep(for: .milliseconds(5)) }
+            }
+        }
+
         func reply(to request: RecordedRequest) -> MockReply {
             state.withLock { state in
                 state.requests += 1
@@ -63,15 +71,13 @@ import Testing
             var killed = 0
             while killed < kills {
                 let goal = ledger.state.withLock { $0.effects.count } + count / (kills + 2)
-                try await eventually("effects") {
-                    ledger.state.withLock { $0.effects.count >= min(goal, count - 1) }
-                }
+                try await ledger.wait(for: min(goal, count - 1))
                 let index = Int.random(in: 0..<2, using: &random)
                 children[index].kill()
                 killed += 1
                 children[index] = try sender(index, folder, server, count)
             }
-            try await eventually("all effects") { ledger.state.withLock { $0.effects.count >= count } }
+            try await ledger.wait(for: count)
             for child in children { child.kill() }
             // What was answered and not yet recorded is sent again, with its key.
             let central = try CentralRequestManager.make()
