@@ -2,132 +2,103 @@ internal import FoundationEssentials
 
 // What an outbox keeps of a call, as JSON. Hooks, credentials and the identity of objects cannot be kept.
 
-extension RequestOptions {
-    /// The settings as JSON, headers apart, and back. Settings that only matter to a call that its caller waits for, such as
-    /// its retries and its cache policy, are left out.
-    private struct Kept: Sendable {
-        let name: String
-        let write: @Sendable (Values) -> JSONValue?
-        let read: @Sendable (inout Values, JSONValue) -> Void
+/// How a setting is kept as JSON, and read again.
+struct KeptForm<Value>: Sendable {
+    let write: @Sendable (Value) -> JSONValue?
+    let read: @Sendable (JSONValue) -> Value
+}
 
-        private static func value<Value>(
-            _ name: String, _ path: WritableKeyPath<Values, Value?> & Sendable,
-            _ write: @escaping @Sendable (Value) -> JSONValue, _ read: @escaping @Sendable (JSONValue) -> Value?
-        ) -> Kept {
-            Kept(name: name, write: { $0[keyPath: path].map(write) }, read: { $0[keyPath: path] = read($1) })
-        }
-
-        /// A choice that is automatic, off or a name.
-        private static func choice<Choice: Equatable & Sendable>(
-            _ name: String, _ path: WritableKeyPath<Values, Choice> & Sendable, _ automatic: Choice, _ off: Choice,
-            _ nameOf: @escaping @Sendable (Choice) -> String?, _ named: @escaping @Sendable (String) -> Choice
-        ) -> Kept {
-            Kept(name: name) { values in
-                let choice = values[keyPath: path]
-                return choice == automatic ? nil : choice == off ? false : nameOf(choice).map(JSONValue.string)
-            } read: {
-                $0[keyPath: path] = $1.string.map(named) ?? ($1.bool == false ? off : automatic)
-            }
-        }
-
-        private static func time(_ name: String, _ path: WritableKeyPath<Values, Duration?> & Sendable) -> Kept {
-            value(name, path) {
-                .double($0 / .milliseconds(1))
-            } _: {
-                $0.double.map { .milliseconds($0) }
-            }
-        }
-
-        private static func flag(_ name: String, _ path: WritableKeyPath<Values, Bool?> & Sendable) -> Kept {
-            value(name, path) {
-                .bool($0)
-            } _: {
-                $0.bool
-            }
-        }
-
-        private static func number(_ name: String, _ path: WritableKeyPath<Values, Int64?> & Sendable) -> Kept {
-            value(name, path) {
-                .int($0)
-            } _: {
-                $0.int64
-            }
-        }
-
-        private static func text(_ name: String, _ path: WritableKeyPath<Values, String?> & Sendable) -> Kept {
-            value(name, path) {
-                .string($0)
-            } _: {
-                $0.string
-            }
-        }
-
-        static let all: [Kept] = [
-            time("timeout", \.timeout), time("connectTimeout", \.connectTimeout), time("idleTimeout", \.idleTimeout),
-            time("deadline", \.deadline), flag("replacesGlobalHeaders", \.replacesGlobalHeaders),
-            flag("decompresses", \.decompresses), flag("ignoresLimits", \.ignoresLimits),
-            number("maxBodySize", \.maxBodySize), number("maxReceiveRate", \.maxReceiveRate),
-            number("maxSendRate", \.maxSendRate), text("unixSocketPath", \.unixSocketPath), text("tag", \.tag),
-            value("maxConnectionsPerHost", \.maxConnectionsPerHost) {
-                .int(Int64($0))
-            } _: {
-                $0.int
-            },
-            value("priority", \.priority) {
-                .int(Int64($0.rawValue))
-            } _: {
-                $0.int.flatMap(RequestPriority.init)
-            },
-            value("parameterEncoding", \.parameterEncoding) {
-                .string($0.rawValue)
-            } _: {
-                $0.string.flatMap(ParameterEncoding.init)
-            },
-            // The manager looks a coding of the app's own up by its name.
-            value("contentCoding", \.contentCoding) {
-                .string($0.name)
-            } _: {
-                $0.string.map { ContentCoding($0) }
-            },
-            value("acceptedStatuses", \.acceptedStatuses) {
-                .array($0.sorted().map { .int(Int64($0)) })
-            } _: {
-                $0.array.map { Set($0.compactMap(\.int)) }
-            },
-            choice("authenticator", \.authenticator, .automatic, .off) {
-                if case .named(let name) = $0 { name } else { nil }
-            } _: {
-                .named($0)
-            },
-            choice("signer", \.signer, .automatic, .off) {
-                if case .named(let name) = $0 { name } else { nil }
-            } _: {
-                .named($0)
-            },
-            choice("sealing", \.sealing, .automatic, .unsealed) {
-                if case .sealed(let name) = $0 { name } else { nil }
-            } _: {
-                .sealed(by: $0)
-            },
-        ]
-
-        /// The settings that have no meaning for a request that is sent later, and those that are kept elsewhere.
-        static let leftOut: Set<String> = [
-            "headers", "cachePolicy", "cachesUnsafeMethods", "cachePartition", "coding", "retryPolicy", "retries",
-            "waitsForConnectivity", "streamsBody", "duplicates", "isBarrier", "traceParent", "observers", "userInfo",
-        ]
+extension KeptForm where Value == Duration? {
+    static var time: Self {
+        Self(write: { $0.map { .double($0 / .milliseconds(1)) } }, read: { $0.double.map { .milliseconds($0) } })
     }
+}
 
+extension KeptForm where Value == Bool? {
+    static var flag: Self { Self(write: { $0.map { .bool($0) } }, read: { $0.bool }) }
+}
+
+extension KeptForm where Value == Int64? {
+    static var number: Self { Self(write: { $0.map { .int($0) } }, read: { $0.int64 }) }
+}
+
+extension KeptForm where Value == Int? {
+    static var count: Self { Self(write: { $0.map { .int(Int64($0)) } }, read: { $0.int }) }
+}
+
+extension KeptForm where Value == String? {
+    static var text: Self { Self(write: { $0.map { .string($0) } }, read: { $0.string }) }
+}
+
+extension KeptForm where Value == RequestPriority? {
+    static var priority: Self {
+        Self(write: { $0.map { .int(Int64($0.rawValue)) } }, read: { $0.int.flatMap(RequestPriority.init) })
+    }
+}
+
+extension KeptForm where Value == ParameterEncoding? {
+    static var encoding: Self {
+        Self(write: { $0.map { .string($0.rawValue) } }, read: { $0.string.flatMap(ParameterEncoding.init) })
+    }
+}
+
+extension KeptForm where Value == ContentCoding? {
+    /// The manager looks a coding of the app's own up by its name.
+    static var coding: Self {
+        Self(write: { $0.map { .string($0.name) } }, read: { $0.string.map { ContentCoding($0) } })
+    }
+}
+
+extension KeptForm where Value == Set<Int>? {
+    static var statuses: Self {
+        Self(
+            write: { $0.map { .array($0.sorted().map { .int(Int64($0)) }) } },
+            read: { $0.array.map { Set($0.compactMap(\.int)) } })
+    }
+}
+
+extension KeptForm where Value: Equatable & Sendable {
+    /// A choice that is automatic, off or a name.
+    private static func choice(
+        _ automatic: Value, off: Value, _ name: @escaping @Sendable (Value) -> String?,
+        _ named: @escaping @Sendable (String) -> Value
+    ) -> Self {
+        Self(
+            write: { $0 == automatic ? nil : $0 == off ? false : name($0).map(JSONValue.string) },
+            read: { $0.string.map(named) ?? ($0.bool == false ? off : automatic) })
+    }
+}
+
+extension KeptForm<RequestOptions.AuthenticatorChoice> {
+    static var authenticator: Self {
+        choice(.automatic, off: .off, { if case .named(let name) = $0 { name } else { nil } }, { .named($0) })
+    }
+}
+
+extension KeptForm<RequestOptions.SignerChoice> {
+    static var signer: Self {
+        choice(.automatic, off: .off, { if case .named(let name) = $0 { name } else { nil } }, { .named($0) })
+    }
+}
+
+extension KeptForm<RequestOptions.Sealing> {
+    static var sealing: Self {
+        choice(
+            .automatic, off: .unsealed, { if case .sealed(let name) = $0 { name } else { nil } }, { .sealed(by: $0) })
+    }
+}
+
+extension RequestOptions {
     /// The settings as JSON; see ``init(kept:)``.
     ///
     /// - Throws: ``NetworkError/Kind/unsupported`` for a setting that cannot be kept.
     package func kept() throws(NetworkError) -> JSONValue? {
         guard !isStandard else { return nil }
         var object: [String: JSONValue] = [:]
-        for setting in Kept.all { object[setting.name] = setting.write(storage.values) }
+        for key in OptionKey.all { object[key.name] = key.keeping?.write(storage.values) }
         if !self.userInfo.isEmpty { object["userInfo"] = .object(self.userInfo) }
         let lost = OptionKey.all.first { key in
-            key.isSet(in: self) && object[key.name] == nil && !Kept.leftOut.contains(key.name)
+            key.isSet(in: self) && object[key.name] == nil && !key.roles.contains(.immediate)
         }
         guard let lost else { return object.isEmpty ? nil : .object(object) }
         throw NetworkError(
@@ -140,8 +111,8 @@ extension RequestOptions {
     package init(kept: JSONValue?) {
         self.init()
         guard let object = kept?.object else { return }
-        for setting in Kept.all {
-            if let value = object[setting.name] { setting.read(&self[dynamicMember: \.self], value) }
+        for key in OptionKey.all {
+            if let value = object[key.name] { key.keeping?.read(&self[dynamicMember: \.self], value) }
         }
         if let values = object["userInfo"]?.object { self.userInfo = values }
     }

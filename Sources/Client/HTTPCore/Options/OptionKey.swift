@@ -10,10 +10,12 @@ package struct OptionKey: Sendable {
     let areEqual: @Sendable (Values, Values) -> Bool
     let hash: @Sendable (Values, inout Hasher) -> Void
     private let isSetIn: @Sendable (Values) -> Bool
+    /// Writes the setting for an outbox, and reads it; `nil` for one that cannot be kept.
+    let keeping: (write: @Sendable (Values) -> JSONValue?, read: @Sendable (inout Values, JSONValue) -> Void)?
 
     private init<Value: Setting>(
         _ name: String, _ path: WritableKeyPath<Values, Value> & Sendable, _ roles: Roles = [],
-        areEqual: @escaping @Sendable (Value, Value) -> Bool = { $0 == $1 }
+        kept form: KeptForm<Value>? = nil, areEqual: @escaping @Sendable (Value, Value) -> Bool = { $0 == $1 }
     ) {
         self.name = name
         self.roles = roles
@@ -21,6 +23,9 @@ package struct OptionKey: Sendable {
         self.areEqual = { areEqual($0[keyPath: path], $1[keyPath: path]) }
         hash = { $0[keyPath: path].hash(into: &$1) }
         isSetIn = { $0[keyPath: path].isSet }
+        keeping = form.map { form in
+            ({ form.write($0[keyPath: path]) }, { $0[keyPath: path] = form.read($1) })
+        }
     }
 
     /// What a setting is for.
@@ -33,54 +38,56 @@ package struct OptionKey: Sendable {
         package static let transfer = Roles(rawValue: 1)
         /// It can change the response, so requests with different values are never the same one.
         package static let response = Roles(rawValue: 2)
+        /// It only matters to a call whose caller waits for it, or an outbox keeps it elsewhere.
+        static let immediate = Roles(rawValue: 4)
     }
 
     package func isSet(in options: RequestOptions) -> Bool { isSetIn(options.storage.values) }
 
     /// All settings. `retryPolicy` is before `retries`, which it sets.
     package static let all: [OptionKey] = [
-        OptionKey("timeout", \.timeout, [.transfer, .response]),
-        OptionKey("connectTimeout", \.connectTimeout, .transfer),
-        OptionKey("idleTimeout", \.idleTimeout, .transfer),
-        OptionKey("deadline", \.deadline),
-        OptionKey("headers", \.headers),
-        OptionKey("replacesGlobalHeaders", \.replacesGlobalHeaders, .response),
-        OptionKey("cachePolicy", \.cachePolicy, .response),
+        OptionKey("timeout", \.timeout, [.transfer, .response], kept: .time),
+        OptionKey("connectTimeout", \.connectTimeout, .transfer, kept: .time),
+        OptionKey("idleTimeout", \.idleTimeout, .transfer, kept: .time),
+        OptionKey("deadline", \.deadline, kept: .time),
+        OptionKey("headers", \.headers, .immediate),
+        OptionKey("replacesGlobalHeaders", \.replacesGlobalHeaders, .response, kept: .flag),
+        OptionKey("cachePolicy", \.cachePolicy, [.response, .immediate]),
         OptionKey("staleAfter", \.staleAfter, .response),
-        OptionKey("cachesUnsafeMethods", \.cachesUnsafeMethods),
-        OptionKey("cachePartition", \.cachePartition) { $0.hasSameBytes(as: $1) },
-        OptionKey("parameterEncoding", \.parameterEncoding),
-        OptionKey("coding", \.coding),
-        OptionKey("retryPolicy", \.retryPolicy),
-        OptionKey("retries", \.retries),
+        OptionKey("cachesUnsafeMethods", \.cachesUnsafeMethods, .immediate),
+        OptionKey("cachePartition", \.cachePartition, .immediate) { $0.hasSameBytes(as: $1) },
+        OptionKey("parameterEncoding", \.parameterEncoding, kept: .encoding),
+        OptionKey("coding", \.coding, .immediate),
+        OptionKey("retryPolicy", \.retryPolicy, .immediate),
+        OptionKey("retries", \.retries, .immediate),
         OptionKey("redirects", \.redirects, .response),
-        OptionKey("decompresses", \.decompresses, [.transfer, .response]),
+        OptionKey("decompresses", \.decompresses, [.transfer, .response], kept: .flag),
         OptionKey("digests", \.digests, [.transfer, .response]),
-        OptionKey("contentCoding", \.contentCoding, .transfer),
+        OptionKey("contentCoding", \.contentCoding, .transfer, kept: .coding),
         OptionKey("trailers", \.trailers, [.transfer, .response]),
         OptionKey("authentication", \.authentication, [.transfer, .response]),
-        OptionKey("authenticator", \.authenticator, .response),
-        OptionKey("sealing", \.sealing, .response),
-        OptionKey("signer", \.signer, .response),
-        OptionKey("priority", \.priority),
-        OptionKey("waitsForConnectivity", \.waitsForConnectivity),
+        OptionKey("authenticator", \.authenticator, .response, kept: .authenticator),
+        OptionKey("sealing", \.sealing, .response, kept: .sealing),
+        OptionKey("signer", \.signer, .response, kept: .signer),
+        OptionKey("priority", \.priority, kept: .priority),
+        OptionKey("waitsForConnectivity", \.waitsForConnectivity, .immediate),
         OptionKey("version", \.version, [.transfer, .response]),
-        OptionKey("unixSocketPath", \.unixSocketPath, [.transfer, .response]) { $0.hasSameBytes(as: $1) },
+        OptionKey("unixSocketPath", \.unixSocketPath, [.transfer, .response], kept: .text) { $0.hasSameBytes(as: $1) },
         OptionKey("proxy", \.proxy, [.transfer, .response]),
-        OptionKey("maxConnectionsPerHost", \.maxConnectionsPerHost, .transfer),
+        OptionKey("maxConnectionsPerHost", \.maxConnectionsPerHost, .transfer, kept: .count),
         OptionKey("tls", \.tls, [.transfer, .response]),
-        OptionKey("maxBodySize", \.maxBodySize, [.transfer, .response]),
-        OptionKey("maxReceiveRate", \.maxReceiveRate, .transfer),
-        OptionKey("maxSendRate", \.maxSendRate, .transfer),
-        OptionKey("streamsBody", \.streamsBody, .transfer),
-        OptionKey("acceptedStatuses", \.acceptedStatuses),
-        OptionKey("tag", \.tag),
-        OptionKey("duplicates", \.duplicates),
-        OptionKey("isBarrier", \.isBarrier),
-        OptionKey("ignoresLimits", \.ignoresLimits),
-        OptionKey("traceParent", \.traceParent),
-        OptionKey("userInfo", \.userInfo),
-        OptionKey("observers", \.observers),
+        OptionKey("maxBodySize", \.maxBodySize, [.transfer, .response], kept: .number),
+        OptionKey("maxReceiveRate", \.maxReceiveRate, .transfer, kept: .number),
+        OptionKey("maxSendRate", \.maxSendRate, .transfer, kept: .number),
+        OptionKey("streamsBody", \.streamsBody, [.transfer, .immediate]),
+        OptionKey("acceptedStatuses", \.acceptedStatuses, kept: .statuses),
+        OptionKey("tag", \.tag, kept: .text),
+        OptionKey("duplicates", \.duplicates, .immediate),
+        OptionKey("isBarrier", \.isBarrier, .immediate),
+        OptionKey("ignoresLimits", \.ignoresLimits, kept: .flag),
+        OptionKey("traceParent", \.traceParent, .immediate),
+        OptionKey("userInfo", \.userInfo, .immediate),
+        OptionKey("observers", \.observers, .immediate),
     ]
 }
 
