@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import LATNetworking
+internal import Platform
 internal import Synchronization
 
 /// Counts requests, errors, repetitions, the cache, connections and waits, for Prometheus.
@@ -80,8 +81,8 @@ public final class Metrics: CallMeter {
 
     private let table = SeriesTable()
     private let totals = ShardedCounts(MetricTotals.size)
-    private let managers = Mutex<[WeakManager]>([])
-    private let outboxes = Mutex<[WeakOutbox]>([])
+    private let managers = Mutex(WeakList<CentralRequestManager>())
+    private let outboxes = Mutex(WeakList<Outbox>())
 
     /// Makes metrics that have counted nothing.
     public init() {}
@@ -89,27 +90,13 @@ public final class Metrics: CallMeter {
     /// Adds the state of a manager at the time of each scrape: connections, transfers, queue, open circuits, and whether
     /// the domains that it has probed can be reached. The manager is not kept alive.
     public func observe(_ manager: CentralRequestManager) {
-        managers.withLock { managers in
-            managers.removeAll { $0.manager == nil || $0.manager === manager }
-            managers.append(WeakManager(manager: manager))
-        }
-    }
-
-    private struct WeakManager {
-        weak var manager: CentralRequestManager?
+        managers.withLock { $0.add(manager) }
     }
 
     /// Adds the state of an outbox at the time of each scrape: depth, size and age of the oldest entry, and what was sent and
     /// failed. The outbox is not kept alive.
     public func observe(_ outbox: Outbox) {
-        outboxes.withLock { outboxes in
-            outboxes.removeAll { $0.outbox == nil || $0.outbox === outbox }
-            outboxes.append(WeakOutbox(outbox: outbox))
-        }
-    }
-
-    private struct WeakOutbox {
-        weak var outbox: Outbox?
+        outboxes.withLock { $0.add(outbox) }
     }
 
     // MARK: Counting
@@ -214,9 +201,8 @@ public final class Metrics: CallMeter {
     /// - Parameter format: Default: the format that every version of Prometheus reads.
     public func text(_ format: Format = .prometheus) async -> String {
         var families = requestFamilies + MetricTotals.families(totals)
-        let managers = managers.withLock { $0.compactMap(\.manager) }
-        families += await LoadFamilies.families(of: managers)
-        families += await OutboxFamilies.families(of: outboxes.withLock { $0.compactMap(\.outbox) })
+        families += await LoadFamilies.families(of: managers.withLock(\.objects))
+        families += await OutboxFamilies.families(of: outboxes.withLock(\.objects))
         return MetricText(format: format).text(families)
     }
 

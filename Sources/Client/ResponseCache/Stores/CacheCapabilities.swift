@@ -205,11 +205,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
     /// The feeds of a store, held weakly.
     public final class Group: Sendable {
-        private struct Weak {
-            weak var feed: CacheInvalidations?
-        }
-
-        private let feeds = Mutex<[Weak]>([])
+        private let feeds = Mutex(WeakList<CacheInvalidations>())
 
         /// Creates a group without feeds.
         public init() {}
@@ -221,17 +217,13 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
         ///   that is notified of changes.
         public func begin(look: (@Sendable () -> Bool)? = nil) -> CacheInvalidations {
             let feed = CacheInvalidations(check: look)
-            feeds.withLock { feeds in
-                feeds.removeAll { $0.feed == nil }
-                feeds.append(Weak(feed: feed))
-            }
+            feeds.withLock { $0.add(feed) }
             return feed
         }
 
         /// Sends a change by others to all feeds.
         public func send(_ selection: CacheSelection) {
-            let feeds = feeds.withLock { feeds in feeds.compactMap { $0.feed } }
-            for feed in feeds { feed.send(selection) }
+            for feed in feeds.withLock(\.objects) { feed.send(selection) }
         }
     }
 }
