@@ -140,7 +140,8 @@ package enum AtomicFile {
         return rename(temporary, path) == 0
     }
 
-    private static func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
+    /// Writes all bytes to a file. Returns `errno`, or 0.
+    package static func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
         var written = 0
         while written < bytes.count, let base = bytes.baseAddress {
             let count = Glibc.write(descriptor, base + written, bytes.count - written)

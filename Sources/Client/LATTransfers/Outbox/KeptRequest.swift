@@ -254,19 +254,12 @@ struct BodyWriter {
         return descriptor
     }
 
-    private mutating func write(_ bytes: some Collection<UInt8>, to descriptor: Int32) throws {
-        try count(Int64(bytes.count))
-        let code = bytes.withContiguousStorageIfAvailable { bytes -> Int32 in
-            var written = 0
-            while written < bytes.count, let base = bytes.baseAddress {
-                let count = Glibc.write(descriptor, base + written, bytes.count - written)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return errno }
-                written += count
-            }
-            return 0
+    private mutating func write(_ bytes: some ContiguousBytes, to descriptor: Int32) throws {
+        let code = try bytes.withUnsafeBytes { bytes in
+            try count(Int64(bytes.count))
+            return AtomicFile.writeAll(descriptor, bytes)
         }
-        guard code == 0 else { throw NetworkError.outboxFile("written", folder, code ?? EIO) }
+        guard code == 0 else { throw NetworkError.outboxFile("written", folder, code) }
     }
 
     private func finish(_ descriptor: Int32) throws {
