@@ -29,11 +29,10 @@ final class LimitGate: Sendable {
         if let turn { perform(turn) }
     }
 
-    /// Records what the host of a response tells of its limits, if the limits follow it. Called before the response leaves.
+    /// Records what the host of a response tells of its limits. Called before the response leaves.
     ///
     /// - Parameter date: the time in seconds since 1970.
     func learn(from response: HTTPResponse, _ host: String, date: Int64) {
-        guard state.withLock(\.queue.limits.followsServer) else { return }
         let asksForPause = [425, 429, 503].contains(response.status)
         let pause = asksForPause ? response.retryAfter(at: date).map { min($0, .seconds(86_400)) } : nil
         let reports = QuotaFields.reports(response.headers, date: date)

@@ -74,9 +74,15 @@ final class LimitStage: Stage {
         // A server row with `limits: null` is free of the domain's limits, but not of the domain's circuit.
         if server?.row.isFree == true { domain = nil }
         var gates: [LimitGate] = []
-        if let server { gates.append(server.gate) }
-        if let domain { gates.append(domain.gate) }
-        if let gate { gates.append(gate) }
+        /// Those of the gates that keep what the server tells.
+        var followers: [LimitGate] = []
+        func pass(_ gate: LimitGate, _ limits: RequestLimits?) {
+            gates.append(gate)
+            if limits?.followsServer == true { followers.append(gate) }
+        }
+        if let server { pass(server.gate, server.row.limits) }
+        if let domain { pass(domain.gate, domain.row.limits) }
+        if let gate { pass(gate, limits) }
         guard !gates.isEmpty else { return try await unlessOpen(circuit, request, chain) }
         // A request does not wait for its turn only to fail.
         if let circuit, let breaker = breakers.withLock({ $0[circuit.key] }),
@@ -84,7 +90,7 @@ final class LimitStage: Stage {
         {
             throw Self.isOpen(circuit, pause, request)
         }
-        for gate in gates { try await gate.waitForHost(call, host) }
+        for gate in followers { try await gate.waitForHost(call, host) }
         // The shared limits come first: when they become unavailable, the calls that wait there go on to the local ones.
         var leave: (@Sendable (_ isUnused: Bool) -> Void)?
         if let shared {
@@ -102,9 +108,9 @@ final class LimitStage: Stage {
             add("manager", self.limits, gate)
             if !limits.isEmpty { leave = try await shared.enter(LimitedCall(call: call), limits, host: host) }
         }
-        return try await LimitGate.pass(gates, call, host, leave) {
+        return try await LimitGate.pass(gates, call, host, leave) { [followers] in
             let response = try await unlessOpen(circuit, request, chain)
-            for gate in gates { gate.learn(from: response, host, date: Int64(Date().timeIntervalSince1970)) }
+            for gate in followers { gate.learn(from: response, host, date: Int64(Date().timeIntervalSince1970)) }
             return response
         }
     }

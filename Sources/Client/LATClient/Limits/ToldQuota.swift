@@ -129,8 +129,8 @@ enum QuotaFields {
 ///
 /// The server has counted at least the requests that the lowest report tells of; those without an answer may come on top. So the
 /// lowest report less the requests in flight is never more than what is left. It is spread over the rest of the window, with
-/// small bursts, and hardly slower than the whole quota over the whole window: a sliding window has what is left
-/// again all the time.
+/// small bursts, and hardly slower than the whole quota over the whole window: a sliding window has what is left again all the
+/// time.
 struct ToldQuota: Sendable {
     private(set) var limit: Int?
     private(set) var window: Duration?
@@ -143,14 +143,12 @@ struct ToldQuota: Sendable {
     ///
     /// - Parameter running: the number of requests without an answer.
     func wait(_ running: Int, at now: Duration) -> Duration {
-        guard let left = left(at: now), now < end else { return .zero }
-        return left > running ? bucket?.wait(at: now) ?? .zero : end - now
+        guard let lowest, now < end else { return .zero }
+        return lowest > running ? bucket?.wait(at: now) ?? .zero : end - now
     }
 
     /// The time for which nothing is left.
     func pause(at now: Duration) -> Duration { now < end && lowest == 0 ? end - now : .zero }
-
-    private func left(at now: Duration) -> Int? { now < end ? lowest : limit }
 
     /// Whether it says nothing any more.
     func isOver(at now: Duration) -> Bool { now >= end }
@@ -169,7 +167,8 @@ struct ToldQuota: Sendable {
     mutating func learn(_ report: QuotaReport, running: Int, at now: Duration) {
         limit = report.limit ?? limit
         window = report.window ?? max(window ?? .zero, report.reset)
-        // A sliding window always has its whole length before it. Servers round to whole seconds. The answers of one window may arrive in another order; alone, an answer is exact.
+        // A sliding window always has its whole length before it. Servers round to whole seconds. The answers of one window
+        // may arrive in another order; alone, an answer is exact.
         let slack = min(.seconds(1), (window ?? .zero) / 4)
         let isSliding = report.window.map { report.reset >= $0 } ?? false
         if now < end, now + report.reset <= end + slack, running > 1, !isSliding, let lowest {
