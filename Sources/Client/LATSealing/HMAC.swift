@@ -146,6 +146,11 @@ extension HTTPBody {
             }
         }
 
+        /// The value of `Content-Digest` (RFC 9530).
+        package func contentDigest(_ algorithm: RequestOptions.Digests.Algorithm) throws -> String {
+            RequestOptions.Digests.field(algorithm, try digest(algorithm == .sha512 ? .sha512 : .sha256))
+        }
+
         private static let unknown = NetworkError.invalidRequest(
             "a signature or digest needs the bytes of the body, which a stream or a multipart body has only while it is sent; send "
                 + "data or a file, or leave the body out of it")

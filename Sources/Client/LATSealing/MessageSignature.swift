@@ -95,7 +95,7 @@ public struct MessageSignature: RequestSigner {
     private let components: [SignatureComponent]
     private let label: String
     private let lifetime: Duration?
-    private let digest: HMAC.Algorithm
+    private let digest: RequestOptions.Digests.Algorithm
     private let hasNonce: Bool
     private let namesAlgorithm: Bool
     private let tag: String?
@@ -160,7 +160,7 @@ public struct MessageSignature: RequestSigner {
         self.hasNonce = hasNonce
         self.namesAlgorithm = namesAlgorithm
         self.tag = tag
-        self.digest = digest
+        self.digest = digest == .sha512 ? .sha512 : .sha256
     }
 
     static func parsed(_ texts: [String]) throws(SignatureComponent.Problem) -> [SignatureComponent] {
@@ -176,8 +176,7 @@ public struct MessageSignature: RequestSigner {
         let hasContent = request.body != nil
         let components = components.filter { hasContent || !Self.ofContent.contains($0.name) }
         if components.contains(where: { $0.name == "content-digest" }), !request.headers.contains("Content-Digest") {
-            added["Content-Digest"] = try RequestOptions.Digests.field(
-                digest == .sha512 ? .sha512 : .sha256, body.digest(digest))
+            added["Content-Digest"] = try body.contentDigest(digest)
             request.headers.merge(added)
         }
         if components.contains(where: { $0.name == "content-length" }), !request.headers.contains("Content-Length") {

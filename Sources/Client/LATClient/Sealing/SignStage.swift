@@ -28,8 +28,7 @@ struct SignStage: Stage {
             request = try BodyCoding.applied(to: request, chain.call.bodyHandler)
             let body = try Self.bytes(of: &request)
             if let function = request.digests.sends, request.body != nil, !request.headers.contains("Content-Digest") {
-                request.headers["Content-Digest"] = try RequestOptions.Digests.field(
-                    function, body.digest(function == .sha512 ? .sha512 : .sha256))
+                request.headers["Content-Digest"] = try body.contentDigest(function)
             }
             if let signer {
                 let signature = try await signer.sign(request, body: body)
