@@ -9,24 +9,17 @@ import Testing
 
 /// Bodies, files, limits and refusals of the outbox.
 @Suite(.timeLimit(.minutes(2))) struct OutboxBodyTests {
-    private let directory: TemporaryDirectory
-    private let server: MockServer
-    private let central: CentralRequestManager
+    private let fixture: OutboxFixture
 
-    init() throws {
-        directory = try TemporaryDirectory()
-        let server = try MockServer()
-        server.fallback { _ in .status(200) }
-        self.server = server
-        central = try .make { $0.baseURL = server.baseURL }
-    }
+    init() throws { fixture = try OutboxFixture() }
 
-    private var folder: String { directory.path(of: "outbox") }
+    private var directory: TemporaryDirectory { fixture.directory }
+    private var server: MockServer { fixture.server }
+    private var central: CentralRequestManager { fixture.central }
+    private var folder: String { fixture.folder }
 
     private func open(_ change: (inout Outbox.Configuration) -> Void = { _ in }) throws -> Outbox {
-        var configuration = Outbox.Configuration()
-        change(&configuration)
-        return try Outbox(folder: folder, manager: central, configuration: configuration)
+        try fixture.open(change)
     }
 
     private func file(_ name: String, _ bytes: Data) throws -> String {

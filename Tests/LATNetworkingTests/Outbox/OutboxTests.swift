@@ -9,26 +9,21 @@ import Testing
 
 /// Adding, sending, handlers and ends of entries.
 @Suite(.timeLimit(.minutes(2))) struct OutboxTests {
-    private let directory: TemporaryDirectory
-    private let server: MockServer
-    private let central: CentralRequestManager
+    private let fixture: OutboxFixture
 
-    init() throws {
-        directory = try TemporaryDirectory()
-        let server = try MockServer()
-        server.fallback { _ in .status(200) }
-        self.server = server
-        central = try .make { $0.baseURL = server.baseURL }
-    }
+    init() throws { fixture = try OutboxFixture() }
 
-    private var folder: String { directory.path(of: "outbox") }
+    private var directory: TemporaryDirectory { fixture.directory }
+    private var server: MockServer { fixture.server }
+    private var central: CentralRequestManager { fixture.central }
+    private var folder: String { fixture.folder }
 
     private func open(_ change: (inout Outbox.Configuration) -> Void = { _ in }) throws -> Outbox {
-        var configuration = Outbox.Configuration()
-        configuration.firstWait = .milliseconds(20)
-        configuration.longestWait = .milliseconds(200)
-        change(&configuration)
-        return try Outbox(folder: folder, manager: central, configuration: configuration)
+        try fixture.open {
+            $0.firstWait = .milliseconds(20)
+            $0.longestWait = .milliseconds(200)
+            change(&$0)
+        }
     }
 
     @Test func addedEntryIsSentAndGone() async throws {
