@@ -29,20 +29,20 @@ extension HTTPResponse {
 extension HTTPResponse.Link {
     /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out.
     package static func all(in value: String) -> [HTTPResponse.Link] {
-        var reader = Reader(rest: value[...].utf8)
+        var reader = Reader(rest: Array(value.utf8)[...])
         var links: [HTTPResponse.Link] = []
         while let link = reader.link() { links.append(link) }
         return links
     }
 
     private struct Reader {
-        var rest: Substring.UTF8View
+        var rest: ArraySlice<UInt8>
 
         mutating func link() -> HTTPResponse.Link? {
             skipSpace()
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
-            var link = HTTPResponse.Link(url: String(Substring(rest[..<end])), relations: [])
-            rest = rest[rest.index(after: end)...]
+            var link = HTTPResponse.Link(url: String(decoding: rest[..<end], as: UTF8.self), relations: [])
+            rest = rest[(end + 1)...]
             var hasRelation = false
             while let (name, value) = parameter() {
                 switch name {
@@ -57,7 +57,7 @@ extension HTTPResponse.Link {
                 }
             }
             let comma = rest.firstIndex(of: UInt8(ascii: ","))
-            rest = comma.map { rest[rest.index(after: $0)...] } ?? rest[rest.endIndex...]
+            rest = comma.map { rest[($0 + 1)...] } ?? []
             return link
         }
 
@@ -88,7 +88,7 @@ extension HTTPResponse.Link {
             }
             rest = rest[text.endIndex...]
             skipSpace()
-            return String(Substring(text))
+            return String(decoding: text, as: UTF8.self)
         }
 
         /// The text up to the closing quote, which is discarded.

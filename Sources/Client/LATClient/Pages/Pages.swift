@@ -60,7 +60,12 @@ extension Paging {
             case .more:
                 hasEnded = false
                 if pages.prefetches {
-                    ahead = Task { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
+                    // The request is made on this thread: another one would only be woken to hand it over.
+                    #if compiler(>=6.2)
+                        ahead = Task.immediate { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
+                    #else
+                        ahead = Task { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
+                    #endif
                 }
             }
             return page
