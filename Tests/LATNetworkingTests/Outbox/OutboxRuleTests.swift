@@ -159,6 +159,7 @@ import Testing
         options.sealing = .sealed(by: "s")
         options.contentCoding = .gzip
         options.maxBodySize = 7
+        options.digests = .init(checks: false, sends: .sha256, wants: .sha512)
         options.userInfo = ["a": [1, nil]]
         let kept = try JSONValue(parsing: #require(try options.kept()).data())
         #expect(RequestOptions(kept: kept) == options)
@@ -180,6 +181,7 @@ import Testing
         }
         var repeated = RequestOptions(retries: 3)
         repeated.waitsForConnectivity = true
+        repeated.staleAfter = .seconds(5)
         #expect(try repeated.kept() == nil)
     }
 

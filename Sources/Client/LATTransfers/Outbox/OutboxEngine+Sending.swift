@@ -215,7 +215,7 @@ extension OutboxEngine {
         let longest = configuration.longestWait
         watches[target] = Task { [weak self, central] in
             try? await CallClock.continuous.sleep(pause)
-            if let url, !Task.isCancelled { _ = await central.reachability.waitUntilReachable(url, within: longest) }
+            if let url, !Task.isCancelled { _ = await central.reachability.waitUntilConnectable(url, within: longest) }
             guard !Task.isCancelled else { return }
             self?.perform { engine in
                 engine.watches[target] = nil
