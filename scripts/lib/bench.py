@@ -431,12 +431,18 @@ def run_outbox(turn):
     count = 1000 if options.quick else 10000
     url = options.nginx + "/post"
 
-    def measure(name, mode, rows, in_flight=1, warmup=0):
+    def measure(name, mode, rows, in_flight=1):
         with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
             if name == "storebench":
                 return program(name, mode, os.path.join(folder, "outbox.sqlite"), rows)
-            address = "http://127.0.0.1:1/" if mode == "outbox-open" else url
-            return program(name, mode, address, rows, in_flight, warmup, os.path.join(folder, "outbox"))
+            return program(name, mode, url, rows, in_flight, 0, os.path.join(folder, "outbox"))
+
+    def opening(rows):
+        with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+            # Nobody listens there, so that the entries stay.
+            arguments = ("http://127.0.0.1:1/", rows, 1, 0, os.path.join(folder, "outbox"))
+            program("lat-bench", "outbox-fill", *arguments)
+            return program("lat-bench", "outbox-open", *arguments)
 
     for mode in ("outbox-add", "outbox-batch"):
         in_turn(turn, [(f"lat {mode}", lambda: measure("lat-bench", mode, count)),
@@ -444,7 +450,7 @@ def run_outbox(turn):
     in_turn(turn, [("lat outbox drain", lambda: measure("lat-bench", "outbox-drain", count, 64)),
                    ("lat outbox direct", lambda: measure("lat-bench", "outbox-direct", count, 64))])
     if turn < 2:
-        in_turn(turn, [("lat outbox open", lambda: measure("lat-bench", "outbox-open", 10000 if options.quick else 100000))])
+        in_turn(turn, [("lat outbox open", lambda: opening(10000 if options.quick else 100000))])
 
 
 def run_store(turn):

@@ -37,7 +37,7 @@ let arguments = Arguments(
         "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
-        "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-open",
+        "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-fill", "outbox-open",
     ] + Feature.modes)
 
 // The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
@@ -89,7 +89,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)
     case "fleet-remote", "fleet-memory": try await fleet(arguments)
-    case "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-open":
+    case "outbox-add", "outbox-batch", "outbox-drain", "outbox-direct", "outbox-fill", "outbox-open":
         try await outbox(manager, arguments)
     case "waiting": try await wait(manager, arguments)
     case "events": try await events(manager, arguments)

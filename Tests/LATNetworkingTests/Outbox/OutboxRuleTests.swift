@@ -18,13 +18,13 @@ import Testing
 
     @Test func statusDecides() {
         #expect(rule.verdict(after: nil, .init(count: 1)) == .succeeded)
-        for status in [400, 401, 403, 404, 409, 410, 413, 422, 501, 505] {
+        for status in [400, 403, 404, 409, 410, 413, 422, 501, 505] {
             #expect(verdict(.httpStatus, status) == .refused, "\(status)")
         }
         for status in [408, 425, 500] {
             #expect(verdict(.httpStatus, status) == .wait(.seconds(1), pausesTarget: false), "\(status)")
         }
-        for status in [429, 502, 503, 504] {
+        for status in [401, 407, 429, 502, 503, 504] {
             #expect(verdict(.httpStatus, status) == .wait(.seconds(1), pausesTarget: true), "\(status)")
         }
         // A failure that the envelope reports is final, unless the status says otherwise.
@@ -74,6 +74,21 @@ import Testing
         #expect(
             rule.verdict(after: failure, .init(count: 2, hasUnseen: true)) == .wait(.seconds(2), pausesTarget: false))
         #expect(OutboxRule().verdict(after: failure, .init(count: 10, hasUnseen: true)) == .refused)
+    }
+
+    @Test func redirectToAnotherPlaceIsNoSuccess() {
+        func failure(_ status: Int, from: String, to: String) -> NetworkError? {
+            var response = HTTPResponse(status: 200, url: to)
+            response.redirects = [.init(url: from, status: status)]
+            response.requestMethod = .post
+            return OutboxRule.redirectFailure(response)
+        }
+        #expect(OutboxRule.redirectFailure(HTTPResponse(status: 200, url: "http://a.test/x")) == nil)
+        #expect(failure(302, from: "http://a.test/x", to: "http://portal.test/login")?.kind == .redirect)
+        #expect(failure(307, from: "http://a.test/x", to: "http://b.test/x")?.kind == .redirect)
+        #expect(failure(302, from: "http://a.test/x", to: "http://a.test/login")?.kind == .redirect)
+        #expect(failure(303, from: "http://a.test/x", to: "http://a.test/x/1") == nil)
+        #expect(failure(308, from: "http://a.test/x", to: "http://a.test/y") == nil)
     }
 
     @Test func pausedTargetIsTriedByOneRequest() {
@@ -144,6 +159,7 @@ import Testing
         options.sealing = .sealed(by: "s")
         options.contentCoding = .gzip
         options.maxBodySize = 7
+        options.digests = .init(checks: false, sends: .sha256, wants: .sha512)
         options.userInfo = ["a": [1, nil]]
         let kept = try JSONValue(parsing: #require(try options.kept()).data())
         #expect(RequestOptions(kept: kept) == options)
@@ -165,6 +181,7 @@ import Testing
         }
         var repeated = RequestOptions(retries: 3)
         repeated.waitsForConnectivity = true
+        repeated.staleAfter = .seconds(5)
         #expect(try repeated.kept() == nil)
     }
 

@@ -25,6 +25,10 @@ import Testing
         var next: [Int64] {
             items.filter { item in
                 guard !item.isDead, !item.isSending else { return false }
+                let isBesideOlder = items.contains {
+                    !$0.isDead && $0.isSending && item.key != nil && $0.key == item.key && $0.group == item.group
+                }
+                guard !isBesideOlder else { return false }
                 guard let group = item.group else { return true }
                 return !items.contains { !$0.isDead && $0.group == group && $0.place < item.place }
             }.sorted { ($1.priority, $0.place) < ($0.priority, $1.place) }.map(\.id)
@@ -52,19 +56,19 @@ import Testing
                 row.key = "\(step)"
                 row.target = "t"
                 row.size = 10
-                let replaced = model.items.firstIndex {
+                let replaced = model.items.filter {
                     !$0.isDead && !$0.isSending && row.supersedes != nil && $0.key == row.supersedes
                         && $0.group == row.group
-                }
-                guard model.items.count - (replaced == nil ? 0 : 1) < limits.maxCount else {
+                }.map(\.id).sorted()
+                guard model.items.count - replaced.count < limits.maxCount else {
                     #expect(throws: NetworkError.self) { try store.write { try $0.add(row, limits) } }
                     continue
                 }
                 let added = try store.write { try $0.add(row, limits) }
                 places += 1
-                #expect(added.row.id > highest && added.superseded?.id == replaced.map { model.items[$0].id })
+                #expect(added.row.id > highest && added.superseded.map(\.id).sorted() == replaced)
                 highest = added.row.id
-                if let replaced { model.items.remove(at: replaced) }
+                model.items.removeAll { replaced.contains($0.id) }
                 model.items.append(
                     .init(
                         id: highest, place: places, group: row.group, key: row.supersedes, priority: row.priority))
@@ -91,8 +95,14 @@ import Testing
                 guard let chosen, !model.items[chosen].isDead else { continue }
                 var row = try #require(try store.read { try $0.entry(model.items[chosen].id) })
                 row.reason = "later"
-                try store.write { try $0.postpone(row) }
+                let item = model.items[chosen]
+                let isSuperseded = model.items.contains {
+                    item.key != nil && $0.key == item.key && $0.group == item.group && !$0.isDead && !$0.isSending
+                        && $0.place > item.place
+                }
+                #expect(try store.write { try $0.postpone(row) } == isSuperseded)
                 model.items[chosen].isSending = false
+                if isSuperseded { model.items.remove(at: chosen) }
             default:
                 guard let chosen else { continue }
                 let row = try #require(try store.read { try $0.entry(model.items[chosen].id) })
@@ -143,6 +153,35 @@ import Testing
         #expect(try store.read { try $0.number("SELECT count FROM outbox") } == Int64(kept.count))
         #expect(try store.read { try $0.candidates(at: 0, limit: 5_000, closed: []).count } == kept.count)
         #expect(directory.contents.contains { $0.hasPrefix("box/outbox.sqlite.damaged-") })
+    }
+
+    @Test func settingAsideIsFinishedAfterACrash() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let path = folder + "/outbox.sqlite"
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            var row = OutboxRow()
+            (row.key, row.target, row.request) = ("1", "t", Data("{}".utf8))
+            _ = try store.write { try $0.add(row, Outbox.Configuration()) }
+        }
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        try Data("damaged".utf8).write(to: URL(filePath: path))
+        try Data("\(path).damaged-1".utf8).write(to: URL(filePath: folder + "/setting-aside"))
+        let (store, damage) = try OutboxStore.opening(folder)
+        #expect(damage == nil)
+        #expect(try store.read { try $0.entries("1").map(\.key) } == ["1"])
+        #expect(FileManager.default.fileExists(atPath: path + ".damaged-1"))
+        #expect(!FileManager.default.fileExists(atPath: folder + "/setting-aside"))
+    }
+
+    @Test func damagedStoreKeepsUnmatchedBodies() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let (store, _) = try OutboxStore.opening(folder)
+        try Data("body".utf8).write(to: URL(filePath: folder + "/bodies/unmatched"))
+        _ = try store.replaceDamaged(NetworkError(.storage, message: "a test says so"))
+        #expect(directory.contents.contains { $0.contains(".damaged-") && $0.hasSuffix(".bodies/unmatched") })
     }
 
     @Test func otherProcessGoesOnWithTheNewStore() throws {

@@ -118,6 +118,32 @@ import Testing
         await outbox.close()
     }
 
+    @Test func newValueIsNotSentBesideAnOldOne() async throws {
+        server.enqueue(.status(200).stalling(.start))
+        let outbox = try open()
+        let old = try await outbox.add(post("old"), supersedes: "k")
+        try await server.waitForRequests(1)
+        try await outbox.add(post("new"), supersedes: "k")
+        try await outbox.add(post("other"))
+        try await server.waitForRequests(2)
+        #expect(bodies == ["old", "other"])
+        try await outbox.drop(old)
+        try await outbox.waitUntilSent()
+        #expect(bodies == ["old", "other", "new"])
+        await outbox.close()
+    }
+
+    @Test func sameKeyTwiceInABatchKeepsTheBody() async throws {
+        var request = HTTPRequest("POST", "/x", body: .data(Data(repeating: 7, count: 100_000)))
+        request.idempotencyKey = "own"
+        let outbox = try open()
+        let ids = try await outbox.add([Outbox.Item(request), Outbox.Item(request)])
+        try await outbox.waitUntilSent()
+        #expect(ids[0] == ids[1] && server.requests.map(\.body.count) == [100_000])
+        #expect(directory.contents.filter { $0.hasPrefix("outbox/bodies/") }.isEmpty)
+        await outbox.close()
+    }
+
     @Test func higherPriorityGoesFirst() async throws {
         var later = Outbox.Configuration()
         later.limit = 0
@@ -196,6 +222,24 @@ import Testing
         await outbox.close()
     }
 
+    @Test func whatIsDueDuringACommitIsSent() async throws {
+        server.enqueue(.status(500), .status(503), .status(200))
+        var configuration = Outbox.Configuration()
+        configuration.firstWait = .milliseconds(20)
+        // Each look at the clock is seconds after the one before, so every wait has passed when its end is recorded.
+        let time = Mutex<Int64>(0)
+        let outbox = try Outbox(folder: folder, manager: central, configuration: configuration) {
+            time.withLock { time in
+                time += 10_000
+                return .init(boot: "1", uptime: time, wall: time)
+            }
+        }
+        try await outbox.add(post("x"))
+        // Nothing but the outbox's own timer gives it a turn.
+        try await server.waitForRequests(3)
+        await outbox.close()
+    }
+
     @Test func retryAfterHoldsAllOfTheServer() async throws {
         server.enqueue(.status(503).header("Retry-After", "3600"))
         let outbox = try open { $0.limit = 1 }
@@ -243,6 +287,40 @@ import Testing
         }
         try await outbox.waitUntilSent()
         #expect(answers.elements == ["201 7 -"] && server.requestCount == 1)
+        await outbox.close()
+    }
+
+    @Test func handlerMayRetryItsEntry() async throws {
+        server.enqueue(.status(422), .status(422), .status(200))
+        let outbox = try open()
+        let results = Log<String>()
+        let shared = Mutex<Outbox?>(outbox)
+        outbox.handle("h") { entry, result in
+            guard case .failure = result, let outbox = shared.withLock({ $0 }) else { return results.append("sent") }
+            results.append("refused")
+            try await outbox.retry(entry.id)
+            // The handler returns after the entry has ended again.
+            try await eventually { try await outbox.entry(entry.id)?.status != nil }
+        }
+        try await outbox.add(post("x"), handler: "h")
+        try await outbox.waitUntilSent()
+        #expect(results.elements == ["refused", "refused", "sent"])
+        shared.withLock { $0 = nil }
+        await outbox.close()
+    }
+
+    @Test func unreachableServerCountsAsNoAttempt() async throws {
+        let outbox = try open { $0.maxAttempts = 1 }
+        var changes = outbox.changes.makeAsyncIterator()
+        // Nothing listens on port 1.
+        let id = try await outbox.add(HTTPRequest("POST", "http://127.0.0.1:1/x"))
+        var isWaiting = false
+        while !isWaiting, let change = await changes.next() {
+            if case .died = change { break }
+            if case .failed = change { isWaiting = true }
+        }
+        let entry = try #require(try await outbox.entry(id))
+        #expect(isWaiting && entry.state == .waiting && entry.attempts == 0)
         await outbox.close()
     }
 

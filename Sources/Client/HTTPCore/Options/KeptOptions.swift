@@ -88,6 +88,25 @@ extension KeptForm<RequestOptions.Sealing> {
     }
 }
 
+extension KeptForm<RequestOptions.Digests> {
+    static var digests: Self {
+        Self(
+            write: { digests in
+                var object: [String: JSONValue] = [:]
+                object["checks"] = digests.checks.map { .bool($0) }
+                object["sends"] = digests.sends.map { .string($0.rawValue) }
+                object["wants"] = digests.wants.map { .string($0.rawValue) }
+                return object.isEmpty ? nil : .object(object)
+            },
+            read: { kept in
+                let name = RequestOptions.Digests.Algorithm.init(rawValue:)
+                return RequestOptions.Digests(
+                    checks: kept["checks"]?.bool, sends: kept["sends"]?.string.flatMap(name),
+                    wants: kept["wants"]?.string.flatMap(name))
+            })
+    }
+}
+
 extension RequestOptions {
     /// The settings as JSON; see ``init(kept:)``.
     ///

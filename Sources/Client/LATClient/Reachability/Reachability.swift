@@ -174,7 +174,7 @@ public final class Reachability: Sendable {
 
     /// Waits until a server accepts connections. A failed TLS handshake counts as well: a request may have other TLS
     /// settings than the probe of its domain.
-    func waitUntilConnectable(_ target: String, within limit: Duration) async -> Bool {
+    package func waitUntilConnectable(_ target: String, within limit: Duration) async -> Bool {
         await wait(for: target, within: limit) { $0.isReachable || $0 == .unreachable(reason: .tls) }
     }
 

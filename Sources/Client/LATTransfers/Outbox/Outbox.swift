@@ -184,6 +184,7 @@ public final class Outbox: Sendable {
                 ?? Self.target(route?["url"]?.string ?? "")
         }
         try check(headers)
+        try check(url: (object["url"] ?? object["route"]?["url"])?.string ?? "")
         if let key = headers["Idempotency-Key"] {
             (row.key, row.hasOwnKey) = (key, true)
             headers.removeAll { name in name.lowercased() == "idempotency-key" }
@@ -213,6 +214,18 @@ public final class Outbox: Sendable {
             message: "the field \(secret.name) is a credential, and an outbox would write it to the disk; have an "
                 + "authenticator or the header provider of the manager add it when the request is sent, or set "
                 + "keepsCredentials")
+    }
+
+    private func check(url: String) throws(NetworkError) {
+        guard !engine.configuration.keepsCredentials else { return }
+        let parts = URLParts(url)
+        let names = (parts.query ?? "").split(separator: "&").map { String($0.prefix { $0 != "=" }) }
+        let secret = names.first { central.configuration.secrets.contains(parameter: $0) }
+        guard let part = secret.map({ "parameter \($0)" }) ?? parts.userInformation.map({ _ in "user" }) else { return }
+        throw NetworkError(
+            .unsupported,
+            message: "the \(part) of the URL is a credential, and an outbox would write it to the disk; have an "
+                + "authenticator or the row of the table add it when the request is sent, or set keepsCredentials")
     }
 
     /// What fails together when a server cannot be reached.
@@ -270,6 +283,7 @@ public final class Outbox: Sendable {
     }
 
     /// The changes that this process makes, from now on. The sequence ends when the outbox is closed or released.
+    /// A reader that is slow gets the newest 10,000.
     public var changes: AsyncStream<Change> { engine.hub.events() }
 
     /// The state in numbers.
@@ -279,7 +293,8 @@ public final class Outbox: Sendable {
 
     /// Returns when no entry waits, is being sent or has a handler that has not ended. Dead letters do not count.
     ///
-    /// - Throws: `CancellationError` if the current task is cancelled.
+    /// - Throws: `CancellationError` if the current task is cancelled; ``NetworkError/Kind/shutDown`` if the outbox is closed or
+    ///   its manager shut down before.
     public func waitUntilSent() async throws {
         let waiter = Waiter<Void>()
         engine.perform { $0.notifyWhenEmpty(waiter) }

@@ -24,7 +24,7 @@ extension OutboxEngine {
                 ) { row -> (OutboxRow, Data?)? in
                     row.bind(1, text: name)
                     guard try row.step() else { return nil }
-                    return (OutboxRow(row), row.isNull(17) ? nil : row.data(17))
+                    return (OutboxRow(row), row.isNull(18) ? nil : row.data(18))
                 }
             }
             guard let (row, answer) = next ?? nil else { continue }
@@ -45,16 +45,25 @@ extension OutboxEngine {
     private func handled(_ row: OutboxRow, _ name: String) {
         handlerFailures[name] = nil
         do {
-            try writing { connection in
-                if row.state == .answered { return try connection.remove(row) }
-                try connection.run("UPDATE entries SET told = 1 WHERE id = ?") { $0.bind(1, row.id) }
+            let isTold = try writing { connection in
+                if row.state == .answered {
+                    try connection.remove(row)
+                    return true
+                }
+                // One that was retried meanwhile may have ended again, which the handler has not been told.
+                try connection.run("UPDATE entries SET told = 1 WHERE id = ?1 AND state = ?2 AND place = ?3") {
+                    $0.bind(1, row.id)
+                    $0.bind(2, row.state.number)
+                    $0.bind(3, row.place)
+                }
+                return connection.changeCount > 0
             }
+            if isTold { results[row.id] = nil }
         } catch {
             // It is called again, as after a crash.
             hub.send(.trouble(error))
             return callAgain(name)
         }
-        results[row.id] = nil
         if row.state == .answered { removeFiles(of: row) }
         busyHandlers.remove(name)
         callHandlers(name)

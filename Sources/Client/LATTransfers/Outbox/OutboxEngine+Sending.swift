@@ -16,16 +16,33 @@ extension OutboxEngine {
     }
 
     func takeSeat() {
-        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, let seat, seat.take() else { return }
+        guard !isClosed, !isRetired, !isSender, configuration.limit > 0, storeTrouble.retryAt <= now, let seat,
+            seat.take()
+        else { return }
+        var superseded: [OutboxRow] = []
         do {
-            try writing { connection in
+            let reset = { (connection: SQLiteConnection) in
+                let left = try connection.entries("state = 0 AND sending = 1 AND supersedes IS NOT NULL")
                 // What a process that died was sending may have had its effect.
                 try connection.execute("UPDATE entries SET sending = 0, unseen = 1 WHERE sending = 1")
-                try keepTime(connection, always: true)
+                superseded = try left.filter { try connection.removeSuperseded($0) }
+                try self.keepTime(connection, always: true)
+            }
+            do {
+                try writing(reset)
+            } catch let error where error.outboxFailure == .diskFull {
+                store.releaseReserve()
+                try writing(reset)
             }
         } catch {
+            // The entries of a process that died would never be sent. The seat looks again every second.
+            noteStore(failed: true)
             hub.send(.trouble(error))
+            seat.leave()
+            return
         }
+        noteStore(failed: false)
+        for row in superseded { tellSuperseded(row) }
         removeOrphans()
         isSender = true
         hub.send(.isSender(true))
@@ -46,13 +63,7 @@ extension OutboxEngine {
         }
         flock(lock, LOCK_UN)
         Glibc.close(lock)
-        guard
-            let used = try? store.read({ connection in
-                try connection.entries("instr(request, '\"file\"') > 0").flatMap {
-                    KeptRequest($0.request)?.ownFiles ?? []
-                }
-            })
-        else { return }
+        guard let used = try? store.read({ try $0.ownFiles() }) else { return }
         for name in names.subtracting(used) { unlink("\(bodies)/\(name)") }
     }
 
@@ -72,6 +83,7 @@ extension OutboxEngine {
         var verdict: OutboxVerdict
         var retryAfter: Duration?
         var failure: NetworkError?
+        var isSuperseded = false
     }
 
     /// Records ends with one commit.
@@ -80,33 +92,40 @@ extension OutboxEngine {
     /// - Returns: these entries.
     private func record(_ endings: [Ending], picks: Bool) -> [OutboxRow] {
         let now = now
-        let outcomes = endings.map { outcome($0, now) }
+        var outcomes = endings.map { outcome($0, now) }
         guard !outcomes.isEmpty || picks && running.count < configuration.limit else { return [] }
+        pickedAt = now
         for outcome in outcomes { change(targets: outcome, now) }
         var expired: [OutboxRow] = []
         var starting: [OutboxRow] = []
         let write = { (connection: SQLiteConnection) in
-            for outcome in outcomes { try self.record(outcome, connection) }
+            for index in outcomes.indices {
+                outcomes[index].isSuperseded = try self.record(outcomes[index], connection)
+            }
             try self.keepTime(connection)
             guard picks else { return }
             expired = try self.expire(now, connection)
             starting = try self.pick(now, freed: outcomes, connection)
         }
+        var isReserveGone = false
         do {
             do {
                 // Without ends there is only what is picked, which need not survive.
                 try writing(isDurable: !outcomes.isEmpty, write)
-            } catch let error where error.outboxFailure == .diskFull && !outcomes.isEmpty {
+            } catch let error where error.outboxFailure == .diskFull {
                 store.releaseReserve()
+                isReserveGone = true
                 try writing(write)
             }
         } catch {
             // Nothing is sent twice by this process: the ends stay here until they can be written.
             unrecorded = endings
+            noteStore(failed: true)
             hub.send(.trouble(error))
             return []
         }
-        if !outcomes.isEmpty { store.keepReserve() }
+        noteStore(failed: false)
+        if !outcomes.isEmpty || isReserveGone { store.keepReserve() }
         for outcome in outcomes { tell(outcome) }
         for row in expired { tellExpired(row) }
         // There may be more of them.
@@ -117,7 +136,10 @@ extension OutboxEngine {
     private func outcome(_ ending: Ending, _ now: Int64) -> Outcome {
         var row = ending.row
         var failure: NetworkError?
-        if case .failure(let error) = ending.result { failure = error }
+        switch ending.result {
+        case .failure(let error): failure = error
+        case .success(let response): failure = OutboxRule.redirectFailure(response)
+        }
         let response = failure?.response ?? (try? ending.result.get())
         let retryAfter = failure == nil ? nil : response?.retryAfter(at: Int64(Date.now.timeIntervalSince1970))
         let verdict = rule.verdict(
@@ -127,6 +149,9 @@ extension OutboxEngine {
                 retryAfter: retryAfter, chance: .random(in: 0...1)))
         row.status = response?.status
         row.reason = failure.map { "\($0.message)" }
+        if [401, 407].contains(response?.status) {
+            row.reason? += "; the entries for this server wait, and one at a time tries whether it accepts them again"
+        }
         switch verdict {
         case .unreachable, .rowMissing: break
         case .interrupted:
@@ -141,20 +166,23 @@ extension OutboxEngine {
         return Outcome(ending: ending, row: row, verdict: verdict, retryAfter: retryAfter, failure: failure)
     }
 
-    private func record(_ outcome: Outcome, _ connection: SQLiteConnection) throws {
+    /// - Returns: whether a newer entry has replaced it.
+    private func record(_ outcome: Outcome, _ connection: SQLiteConnection) throws -> Bool {
         let row = outcome.row
         switch outcome.verdict {
         case .succeeded:
             guard row.handler != nil, let response = try? outcome.ending.result.get() else {
-                return try connection.remove(row)
+                try connection.remove(row)
+                break
             }
             try connection.end(row, .answered, answer: answer(response), isTold: false)
         case .refused, .givenUp:
             try connection.end(
                 row, outcome.verdict == .refused ? .refused : .givenUp,
                 answer: outcome.failure?.response.map(answer), isTold: row.handler == nil)
-        case .wait, .unreachable, .rowMissing, .interrupted: try connection.postpone(row)
+        case .wait, .unreachable, .rowMissing, .interrupted: return try connection.postpone(row)
         }
+        return false
     }
 
     private func change(targets outcome: Outcome, _ now: Int64) {
@@ -187,7 +215,7 @@ extension OutboxEngine {
         let longest = configuration.longestWait
         watches[target] = Task { [weak self, central] in
             try? await CallClock.continuous.sleep(pause)
-            if let url, !Task.isCancelled { _ = await central.reachability.waitUntilReachable(url, within: longest) }
+            if let url, !Task.isCancelled { _ = await central.reachability.waitUntilConnectable(url, within: longest) }
             guard !Task.isCancelled else { return }
             self?.perform { engine in
                 engine.watches[target] = nil
@@ -198,6 +226,7 @@ extension OutboxEngine {
 
     private func tell(_ outcome: Outcome) {
         var row = outcome.row
+        if outcome.isSuperseded { tellSuperseded(row) }
         switch outcome.verdict {
         case .succeeded:
             sent.add(1, ordering: .relaxed)
@@ -215,7 +244,9 @@ extension OutboxEngine {
             if hub.isActive, let failure = outcome.failure { hub.send(.died(entry(row), failure)) }
         case .wait, .unreachable, .rowMissing:
             failed.add(1, ordering: .relaxed)
-            if hub.isActive, let failure = outcome.failure { hub.send(.failed(entry(row), failure)) }
+            if hub.isActive, !outcome.isSuperseded, let failure = outcome.failure {
+                hub.send(.failed(entry(row), failure))
+            }
             return
         case .interrupted:
             // Nothing more can be sent with a manager that was shut down.
@@ -223,8 +254,13 @@ extension OutboxEngine {
             return
         }
         guard let handler = row.handler else { return }
-        results[row.id] = outcome.ending.result
+        keepResult(outcome.failure.map { .failure($0) } ?? outcome.ending.result, of: row, for: handler)
         callHandlers(handler)
+    }
+
+    /// Keeps a few results for handlers that are called soon; others are read from the store, with the beginning of the body.
+    private func keepResult(_ result: Result<HTTPResponse, NetworkError>, of row: OutboxRow, for handler: String) {
+        if handlers[handler] != nil, results.count < 32 { results[row.id] = result }
     }
 
     // MARK: Expiry
@@ -249,7 +285,7 @@ extension OutboxEngine {
         let failure = Self.expired(row)
         if hub.isActive { hub.send(.died(entry(row), failure)) }
         guard let handler = row.handler else { return }
-        results[row.id] = .failure(failure)
+        keepResult(.failure(failure), of: row, for: handler)
         callHandlers(handler)
     }
 
@@ -267,7 +303,7 @@ extension OutboxEngine {
         var targets = targets
         var groups = groups
         for row in try connection.candidates(at: now, limit: free, closed: targets.closed(at: now)) {
-            guard picked.count < free, targets.isOpen(row.target, at: now) else { continue }
+            guard picked.count < free, running[row.id] == nil, targets.isOpen(row.target, at: now) else { continue }
             // One that was dropped while it is sent holds its group until it has ended.
             if let group = row.group { guard groups.insert(group).inserted else { continue } }
             guard try connection.begin(row) else { continue }

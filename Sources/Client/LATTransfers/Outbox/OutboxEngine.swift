@@ -42,7 +42,7 @@ final class OutboxEngine: @unchecked Sendable {
     let rule: OutboxRule
     /// What was wrong with the store when it was opened.
     let damage: NetworkError?
-    let hub = EventHub<Outbox.Change>()
+    let hub = EventHub<Outbox.Change>(limit: 10_000)
     let sent = Atomic(0)
     let failed = Atomic(0)
     private let queue = DispatchQueue(label: "LATNetworking.outbox")
@@ -73,7 +73,11 @@ final class OutboxEngine: @unchecked Sendable {
     private var closing: [Waiter<Void>] = []
     private var emptyWaiters: [Waiter<Void>] = []
     private var timer = 0
+    /// When the entries to send were looked for last.
+    var pickedAt: Int64 = 0
     private var markedAt: Int64 = 0
+    /// How often in a row the store failed, and when it is tried again.
+    private(set) var storeTrouble: (failures: Int, retryAt: Int64) = (0, 0)
 
     init(
         folder: String, central: CentralRequestManager, configuration: Outbox.Configuration,
@@ -158,11 +162,18 @@ final class OutboxEngine: @unchecked Sendable {
         guard !isClosed else { return finishClosing() }
         if isRetired, isSender, running.isEmpty { leaveSeat() }
         notifyIfEmpty()
+        if isRetired, running.isEmpty { endEmptyWaiters() }
         timer += 1
         guard isSender, running.count < configuration.limit || !unrecorded.isEmpty else { return }
+        // What became due after the last look, as during its commit, has no other turn to come.
+        var times = [targets.nextOpening(after: pickedAt)].compactMap { $0 }
+        do {
+            if let time = try store.read({ try $0.nextTime(after: pickedAt) }) { times.append(time) }
+        } catch {
+            noteStore(failed: true)
+        }
+        if storeTrouble.failures > 0 { times.append(storeTrouble.retryAt) }
         let now = now
-        var times = [targets.nextOpening(after: now), (try? store.read { try $0.nextTime(after: now) }) ?? nil]
-            .compactMap { $0 }
         if !unrecorded.isEmpty { times.append(now + 1_000) }
         guard let time = times.min() else { return }
         // At the latest after a minute: the clock of the timer stands still while the machine sleeps.
@@ -171,6 +182,13 @@ final class OutboxEngine: @unchecked Sendable {
             guard let self, self.timer == timer else { return }
             self.turn()
         }
+    }
+
+    /// Has the store tried again in a second after a failure, later after several.
+    func noteStore(failed: Bool) {
+        guard failed else { return storeTrouble = (0, 0) }
+        let failures = storeTrouble.failures + 1
+        storeTrouble = (failures, now + Int64(1_000 << min(failures - 1, 5)))
     }
 
     // MARK: Adding
@@ -204,13 +222,14 @@ final class OutboxEngine: @unchecked Sendable {
         if !isSender { seat?.ring() }
         for (adding, outcome) in zip(addings, outcomes) {
             adding.done(outcome.map { $0.map(\.row.id) })
-            for added in (try? outcome.get()) ?? [] {
-                if let old = added.superseded {
-                    removeFiles(of: old)
-                    if hub.isActive { hub.send(.superseded(entry(old))) }
+            for (row, added) in zip(adding.rows, (try? outcome.get()) ?? []) {
+                for old in added.superseded { tellSuperseded(old) }
+                if added.isKnown {
+                    // An entry with its key was there already, so this one's files are not needed.
+                    removeFiles(of: row)
+                } else if hub.isActive {
+                    hub.send(.added(entry(added.row)))
                 }
-                if hub.isActive, !added.isKnown { hub.send(.added(entry(added.row))) }
-                if added.isKnown { removeFiles(of: adding, unlike: added.row) }
             }
         }
     }
@@ -227,9 +246,10 @@ final class OutboxEngine: @unchecked Sendable {
         }
     }
 
-    /// Removes the files of an entry that was there already.
-    private func removeFiles(of adding: Adding, unlike known: OutboxRow) {
-        for row in adding.rows where row.key == known.key { removeFiles(of: row) }
+    func tellSuperseded(_ row: OutboxRow) {
+        removeFiles(of: row)
+        results[row.id] = nil
+        if hub.isActive { hub.send(.superseded(entry(row))) }
     }
 
     /// Writes, and sets a damaged store aside.
@@ -313,7 +333,7 @@ final class OutboxEngine: @unchecked Sendable {
         isClosed = true
         for task in running.values { task?.cancel() }
         for watch in watches.values { watch.cancel() }
-        watches = [:]
+        (watches, handlers) = ([:], [:])
     }
 
     private func finishClosing() {
@@ -324,8 +344,15 @@ final class OutboxEngine: @unchecked Sendable {
             seat = nil
             hub.finish()
         }
-        for waiter in closing + emptyWaiters { waiter.end(.success(())) }
-        (closing, emptyWaiters) = ([], [])
+        for waiter in closing { waiter.end(.success(())) }
+        closing = []
+        endEmptyWaiters()
+    }
+
+    /// What waits until everything was sent learns that it will not be.
+    private func endEmptyWaiters() {
+        for waiter in emptyWaiters { waiter.end(.failure(Outbox.closed)) }
+        emptyWaiters = []
     }
 
     private func leaveSeat() {

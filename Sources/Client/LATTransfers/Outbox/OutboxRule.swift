@@ -1,4 +1,5 @@
 import HTTPCore
+import LATClient
 import Platform
 
 /// What the end of an attempt means for its entry and for the others with the same target. A pure value.
@@ -66,6 +67,8 @@ struct OutboxRule: Hashable, Sendable {
         if let status = failure.response?.status, status >= 400 {
             switch status {
             case 408, 425, 429: return true
+            // The token, not the entry, is what is wrong.
+            case 401, 407: return true
             // A server that still processes the earlier attempt says so
             // (draft-ietf-httpapi-idempotency-key-header-07 §2.6).
             case 409: return attempt.hasUnseen && attempt.count < Self.conflictLimit
@@ -83,11 +86,26 @@ struct OutboxRule: Hashable, Sendable {
         }
     }
 
+    /// The failure of a response that another server, or another request, got: a portal or a page for signing in answers so.
+    /// A 303 of the server itself says that it has processed the request (RFC 9110 §15.4.4).
+    static func redirectFailure(_ response: HTTPResponse) -> NetworkError? {
+        let origins = Set((response.redirects.map(\.url) + [response.url]).map { URLReference.origin(of: $0) })
+        let changesMethod =
+            response.requestMethod == .post && response.redirects.contains { [301, 302].contains($0.status) }
+        guard !response.redirects.isEmpty, origins.count > 1 || changesMethod else { return nil }
+        return NetworkError(
+            .redirect,
+            message:
+                "the request was redirected to \(URLParts.redacted(response.url)), so nothing shows that its server "
+                + "has it; correct the address, or sign in to the network",
+            response: response)
+    }
+
     /// Whether requests of other entries to the same target would fail for the same reason.
     private func concernsTarget(_ failure: NetworkError) -> Bool {
         switch failure.kind {
         case .tls, .proxy, .circuitOpen, .authentication, .provider, .redirect: true
-        default: [429, 502, 503, 504].contains(failure.response?.status ?? 0)
+        default: [401, 407, 429, 502, 503, 504].contains(failure.response?.status ?? 0)
         }
     }
 }

@@ -5,7 +5,12 @@ import Platform
 import SQLite
 
 extension OutboxStore {
-    /// Renames a damaged database, makes a new one, and copies into it what can be read.
+    private static func marker(_ folder: String) -> String { folder + "/setting-aside" }
+
+    /// Copies what can be read of a damaged database into a new one, and then puts that in its place.
+    ///
+    /// A process that dies before the marker is written has changed nothing, and what is left to do after it is finished by
+    /// the next one that opens or uses the folder.
     ///
     /// - Returns: the connection to the new database, and what to tell.
     static func replaceDamaged(
@@ -13,6 +18,7 @@ extension OutboxStore {
     ) throws(NetworkError) -> (SQLiteConnection, NetworkError?) {
         while flock(lock, LOCK_EX) != 0, errno == EINTR {}
         defer { flock(lock, LOCK_UN) }
+        try finishSettingAside(folder)
         let path = path(folder)
         // Another process may have replaced it in the meantime.
         if number(of: folder) != file {
@@ -20,23 +26,82 @@ extension OutboxStore {
         }
         var aside = path + ".damaged-\(time(nil))"
         while access(aside, F_OK) == 0 { aside += "x" }
-        // The log belongs to the file.
-        for companion in ["-wal", "-shm"] { rename(path + companion, aside + companion) }
-        guard rename(path, aside) == 0 else { throw NetworkError.outboxFile("set aside", path, errno) }
+        let saved: Int
         do {
-            let connection = try connect(folder)
-            let saved = try connection.transaction { try salvage(aside, into: connection) }
-            AtomicFile.synchronizeFolder(folder)
+            saved = try makeNew(folder, aside)
+            try AtomicFile.write(Array(aside.utf8), to: marker(folder), isShared: true, followsLinks: false)
+        } catch {
+            unlink(path + ".new")
+            throw failure(error, folder)
+        }
+        try finishSettingAside(folder)
+        do {
             return (
-                connection,
+                try connect(folder),
                 .outbox(
                     .store,
                     "the outbox \(URLText.visible(path)) was damaged (\(cause.message)); \(saved) entries were read from "
-                        + "it and are kept, and the damaged file is \(URLText.visible(aside)): look there for others")
+                        + "it and are kept, and the damaged file is \(URLText.visible(aside)): look there for others, "
+                        + "and in \(URLText.visible(aside)).bodies for their bodies")
             )
         } catch {
             throw failure(error, folder)
         }
+    }
+
+    /// Takes the shared lock of a folder, in which no setting aside is left half-done.
+    static func share(_ lock: Int32, of folder: String) throws(NetworkError) {
+        while true {
+            while flock(lock, LOCK_SH) != 0, errno == EINTR {}
+            guard access(marker(folder), F_OK) == 0 else { return }
+            while flock(lock, LOCK_EX) != 0, errno == EINTR {}
+            do throws(NetworkError) { try finishSettingAside(folder) } catch {
+                flock(lock, LOCK_UN)
+                throw error
+            }
+        }
+    }
+
+    /// Renames the files as the marker says, if there is one. Each step can be the last of a process.
+    private static func finishSettingAside(_ folder: String) throws(NetworkError) {
+        let path = path(folder)
+        guard let text = FileManager.default.contents(atPath: marker(folder)) else { return }
+        let aside = String(decoding: text, as: UTF8.self)
+        if access(path + ".new", F_OK) == 0 {
+            // The log belongs to the file.
+            for companion in ["-wal", "-shm", ""] where access(path + companion, F_OK) == 0 {
+                guard rename(path + companion, aside + companion) == 0 else {
+                    throw NetworkError.outboxFile("set aside", path + companion, errno)
+                }
+            }
+            guard rename(path + ".new", path) == 0 else { throw NetworkError.outboxFile("replaced", path, errno) }
+            AtomicFile.synchronizeFolder(folder)
+        }
+        guard unlink(marker(folder)) == 0 else {
+            throw NetworkError.outboxFile("removed", marker(folder), errno)
+        }
+    }
+
+    /// Makes the new database beside the damaged one. It has no log, so the file is all of it.
+    private static func makeNew(_ folder: String, _ aside: String) throws -> Int {
+        let path = path(folder)
+        for leftover in ["", "-journal"] { unlink(path + ".new" + leftover) }
+        let connection = try SQLiteConnection(path: path + ".new", mode: .creating, busyTimeout: .seconds(10))
+        defer { connection.close() }
+        try connection.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
+        let saved = try connection.transaction {
+            try connection.execute(schema)
+            return try salvage(path, into: connection)
+        }
+        // Bodies without an entry are removed later. Those of entries that cannot be read stay beside the damaged file.
+        let bodies = folder + "/bodies"
+        let names = Set((try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? [])
+            .subtracting(try connection.ownFiles())
+        if !names.isEmpty { mkdir(aside + ".bodies", 0o700) }
+        for name in names where link("\(bodies)/\(name)", "\(aside).bodies/\(name)") != 0 && errno != ENOENT {
+            try FileManager.default.copyItem(atPath: "\(bodies)/\(name)", toPath: "\(aside).bodies/\(name)")
+        }
+        return saved
     }
 
     /// Copies the readable entries. Where the table cannot be read on, it is read from the other end.
@@ -45,18 +110,24 @@ extension OutboxStore {
         defer { old.close() }
         var highest: Int64 = 0
         var saved: Set<Int64> = []
+        // Errors of the damaged database end its reading, those of the new one end it all.
+        var failure: (any Error)?
         for order in ["ASC", "DESC"] {
             try? old.use(
-                "SELECT \(columns), body, place, own, told, answer FROM entries NOT INDEXED ORDER BY id \(order)"
+                "SELECT \(columns), body, own, told, answer, sending FROM entries NOT INDEXED ORDER BY id \(order)"
             ) { row in
                 while try row.step() {
                     let entry = OutboxRow(row)
                     guard entry.id > 0, !entry.request.isEmpty, !saved.contains(entry.id) else { continue }
-                    try insert(entry, row, connection)
+                    do { try insert(entry, row, connection) } catch {
+                        failure = error
+                        throw error
+                    }
                     saved.insert(entry.id)
-                    highest = max(highest, entry.id, row.integer(18))
+                    highest = max(highest, entry.id, entry.place)
                 }
             }
+            if let failure { throw failure }
         }
         let number = (try? old.number("SELECT number FROM outbox")).flatMap { $0 } ?? 0
         // Only the first of each group may be sent.
@@ -77,11 +148,11 @@ extension OutboxStore {
         try connection.run(
             """
             INSERT OR IGNORE INTO entries(id, state, grp, supersedes, handler, target, key, priority, added, expires, due,
-              size, attempts, unseen, reason, status, request, body, place, own, told, answer, ready)
-              VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)
+              size, attempts, unseen, reason, status, request, place, body, own, told, answer, sending, ready)
+              VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)
             """
         ) { new in
-            for column in 0..<Int32(22) {
+            for column in 0..<Int32(23) {
                 let index = column + 1
                 switch row.type(column) {
                 case 1: new.bind(index, row.integer(column))

@@ -22,6 +22,7 @@ extension OutboxRow {
         reason = row.isNull(14) ? nil : row.text(14)
         status = row.isNull(15) ? nil : Int(row.integer(15))
         request = row.data(16)
+        place = row.integer(17)
     }
 }
 
@@ -37,8 +38,8 @@ extension SQLiteConnection {
 
     struct Added {
         var row: OutboxRow
-        /// The waiting entry that it replaces.
-        var superseded: OutboxRow?
+        /// The waiting entries that it replaces.
+        var superseded: [OutboxRow] = []
         /// Whether an entry with its key was there, and is the result.
         var isKnown = false
     }
@@ -52,15 +53,14 @@ extension SQLiteConnection {
             return Added(row: known, isKnown: true)
         }
         if let key = entry.supersedes {
-            let old = try entries("state = 0 AND supersedes = ?1 AND grp IS ?2 AND sending = 0") { row in
+            added.superseded = try entries("state = 0 AND supersedes = ?1 AND grp IS ?2 AND sending = 0") { row in
                 row.bind(1, text: key)
                 if let group = entry.group { row.bind(2, text: group) }
             }
-            added.superseded = old.first
-            if let old = old.first { try remove(old) }
+            for old in added.superseded { try remove(old) }
         }
         let id = try count(entry, limits)
-        added.row.id = id
+        (added.row.id, added.row.place) = (id, id)
         var isFirst = true
         if let group = entry.group {
             isFirst =
@@ -129,6 +129,15 @@ extension SQLiteConnection {
         }
     }
 
+    /// The files of the folder that belong to entries.
+    func ownFiles() throws -> Set<String> {
+        try use("SELECT request FROM entries WHERE instr(request, '\"file\"') > 0") { row in
+            var names: Set<String> = []
+            while try row.step() { names.formUnion(KeptRequest(row.data(0))?.ownFiles ?? []) }
+            return names
+        }
+    }
+
     func entry(_ id: Int64) throws -> OutboxRow? { try entries("id = ?") { $0.bind(1, id) }.first }
 
     /// The entries to send next: those that are due after a wait, and those that were never sent, by priority and order.
@@ -136,11 +145,12 @@ extension SQLiteConnection {
     /// - Parameter closed: the targets to which nothing is sent.
     func candidates(at time: Int64, limit: Int, closed: [String]) throws -> [OutboxRow] {
         let others = closed.isEmpty ? "" : "AND target NOT IN (\(closed.map { _ in "?" }.joined(separator: ",")))"
-        var found: [(place: Int64, row: OutboxRow)] = []
+        var found: [OutboxRow] = []
         for part in ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ? \(others) ORDER BY due"] {
             let isLater = part.hasPrefix("due > 0")
             let sql =
-                "SELECT \(Store.columns), body, place FROM entries WHERE state = 0 AND ready = 1 AND sending = 0 AND \(part) LIMIT ?"
+                "SELECT \(Store.columns), body FROM entries WHERE state = 0 AND ready = 1 AND sending = 0 "
+                + "AND \(Self.isNotBesideOlder) AND \(part) LIMIT ?"
             try use(sql) { row in
                 var index: Int32 = 1
                 if isLater {
@@ -154,14 +164,20 @@ extension SQLiteConnection {
                 row.bind(index, Int64(limit))
                 while try row.step() {
                     var entry = OutboxRow(row)
-                    if !row.isNull(17) { entry.body = row.data(17) }
-                    found.append((row.integer(18), entry))
+                    if !row.isNull(18) { entry.body = row.data(18) }
+                    found.append(entry)
                 }
             }
         }
-        found.sort { ($1.row.priority, $0.place) < ($0.row.priority, $1.place) }
-        return found.map(\.row)
+        found.sort { ($1.priority, $0.place) < ($0.priority, $1.place) }
+        return found
     }
+
+    /// The newest value is the last that the server gets.
+    private static let isNotBesideOlder = """
+        (supersedes IS NULL OR NOT EXISTS (SELECT 1 FROM entries AS older WHERE older.state = 0
+          AND older.supersedes = entries.supersedes AND older.grp IS entries.grp AND older.sending = 1))
+        """
 
     /// The earliest later time at which an entry is due or expires. One that is due already waits for its target.
     func nextTime(after time: Int64) throws -> Int64? {
@@ -220,7 +236,10 @@ extension SQLiteConnection {
     }
 
     /// Records a failed attempt.
-    func postpone(_ entry: OutboxRow) throws {
+    ///
+    /// - Returns: whether the entry is gone, because a newer one with its key waits.
+    @discardableResult
+    func postpone(_ entry: OutboxRow) throws -> Bool {
         try run(
             """
             UPDATE entries SET due = ?2, attempts = ?3, unseen = ?4, reason = ?5, status = ?6, sending = 0
@@ -234,6 +253,22 @@ extension SQLiteConnection {
             if let reason = entry.reason { row.bind(5, text: reason) }
             if let status = entry.status { row.bind(6, Int64(status)) }
         }
+        return try changeCount > 0 && removeSuperseded(entry)
+    }
+
+    /// Removes an entry if a newer one with the same key waits. Returns whether it did.
+    func removeSuperseded(_ entry: OutboxRow) throws -> Bool {
+        guard let key = entry.supersedes else { return false }
+        let newer = try number(
+            "SELECT 1 FROM entries WHERE state = 0 AND supersedes = ?1 AND grp IS ?2 AND sending = 0 AND place > ?3 LIMIT 1",
+            bind: { row in
+                row.bind(1, text: key)
+                if let group = entry.group { row.bind(2, text: group) }
+                row.bind(3, entry.place)
+            })
+        guard newer != nil else { return false }
+        try remove(entry)
+        return true
     }
 
     /// Lets a dead letter wait again, after all others of its group.

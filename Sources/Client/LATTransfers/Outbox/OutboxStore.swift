@@ -7,6 +7,8 @@ import SQLite
 /// A row of the outbox's database.
 struct OutboxRow: Sendable {
     var id: Int64 = 0
+    /// Its place in the order; a retry gives it a new one.
+    var place: Int64 = 0
     var state = Outbox.State.waiting
     var group: String?
     var supersedes: String?
@@ -47,7 +49,7 @@ final class OutboxStore {
 
     static let columns =
         "id, state, grp, supersedes, handler, target, key, priority, added, expires, due, size, attempts, unseen, reason, "
-        + "status, request"
+        + "status, request, place"
     private static let reserveSize = 256 << 10
 
     static let schema = """
@@ -84,12 +86,14 @@ final class OutboxStore {
         }
         let lock = open(folder + "/store.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { throw NetworkError.outboxFile("opened", folder + "/store.lock", errno) }
+        var file: UInt64 = 0
         do {
-            while flock(lock, LOCK_SH) != 0, errno == EINTR {}
+            try share(lock, of: folder)
             defer { flock(lock, LOCK_UN) }
+            file = number(of: folder)
             return (OutboxStore(folder, lock, try connect(folder)), nil)
         } catch let error as SQLiteError where error.isDamage {
-            let (connection, report) = try replaceDamaged(folder, lock, number(of: folder), error)
+            let (connection, report) = try replaceDamaged(folder, lock, file, error)
             return (OutboxStore(folder, lock, connection), report)
         } catch {
             close(lock)
@@ -190,7 +194,7 @@ final class OutboxStore {
     }
 
     private func locked<Result>(_ body: () throws -> Result) throws(NetworkError) -> Result {
-        while flock(lock, LOCK_SH) != 0, errno == EINTR {}
+        try Self.share(lock, of: folder)
         defer { flock(lock, LOCK_UN) }
         do {
             if Self.number(of: folder) != file {
@@ -212,10 +216,10 @@ final class OutboxStore {
     func replaceDamaged(_ error: NetworkError) throws(NetworkError) -> NetworkError? {
         // What can be moved from the log into the file is easier to read there.
         shrinkLog()
-        connection.keepLogOnClose()
-        connection.close()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
+        self.connection.keepLogOnClose()
+        self.connection.close()
         self.connection = connection
         file = Self.number(of: folder)
         return report

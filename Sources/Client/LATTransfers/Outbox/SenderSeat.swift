@@ -27,8 +27,7 @@ final class SenderSeat: Sendable {
         guard let end = WakeUp() else { throw NetworkError.outboxFile("watched", folder, errno) }
         self.end = end
         // Without it, as when the user has too many, the folder is looked at every second.
-        let inotify = Inotify()
-        _ = inotify?.add(folder, UInt32(IN_CLOSE_WRITE))
+        let inotify = Inotify().flatMap { $0.add(folder, UInt32(IN_CLOSE_WRITE)) == nil ? nil : $0 }
         let isHeld = isHeld
         _ = BackgroundThread.start("lat-outbox") {
             while true {
