@@ -149,4 +149,15 @@ import Testing
         #expect(used.exitCode == 1)
         #expect(used.text == "breaking  ListAnimals: GET /animals is GET /beasts  (used by zoo.listAnimals)\n")
     }
+
+    @Test func laterImportFindsTheFolderOfTheFirst() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--to", "Generated/Zoo")
+        let again = try await openapi("import", "zoo.yaml", "--tags", "Food")
+        #expect(again.exitCode == 0 && again.text.contains("wrote Generated/Zoo/Food.swift"))
+        _ = try await openapi("import", "zoo.yaml", "--all", "--to", "Other")
+        let unclear = try await openapi("import", "zoo.yaml")
+        #expect(unclear.exitCode == 2)
+        #expect(
+            unclear.err.contains("zoo was imported into Other, Generated/Zoo; name one of them with --to DIR"))
+    }
 }

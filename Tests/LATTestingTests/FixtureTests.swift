@@ -43,4 +43,29 @@ import Testing
         let range = #expect(throws: MockServerError.self) { try MockServer(port: 70_000) }
         #expect(range?.description.contains("127.0.0.1:70000") == true && range?.description.contains("65535") == true)
     }
+
+    @Test func folderOfExamplesIsAServer() throws {
+        let directory = try TemporaryDirectory()
+        for name in ["users/{id}.GET.json", "users/me.GET.json", "users/me.json", "logo.png", "{kind}/x/{id}.json"] {
+            try directory.write(Data("\"\(name)\"".utf8), to: name)
+        }
+        try directory.write(Data(), to: ".hidden/x.json")
+        let server = try MockServer()
+        try server.route(fixtures: directory.path, under: "v1")
+        let client = try RawClient(server)
+        func reply(_ method: String, _ path: String) throws -> String {
+            try client.send("\(method) \(path) HTTP/1.1\r\nHost: x\r\n\r\n")
+            return try client.response().text
+        }
+        #expect(try reply("GET", "/v1/users/42?x=1") == #""users/{id}.GET.json""#)
+        #expect(try reply("GET", "/v1/users/me") == #""users/me.GET.json""#)
+        #expect(try reply("DELETE", "/v1/users/me") == #""users/me.json""#)
+        #expect(try reply("PUT", "/v1/a/x/7") == #""{kind}/x/{id}.json""#)
+        #expect(try client.getResponse("/v1/logo.png")["Content-Type"] == "image/png")
+        #expect(try client.getResponse("/users/42").status == 404)
+        try directory.write(Data("1".utf8), to: "users/me.GET.json")
+        #expect(try reply("GET", "/v1/users/me") == "1")
+        #expect(throws: MockServerError.self) { try server.route(fixtures: directory.path + "/none") }
+        #expect(throws: MockServerError.self) { try server.route(fixtures: TemporaryDirectory().path) }
+    }
 }

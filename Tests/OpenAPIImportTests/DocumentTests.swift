@@ -221,4 +221,31 @@ import Testing
             try importer.run(choosing: .some(tags: ["Loan"], operations: []))
         }
     }
+
+    @Test(arguments: ["api.yaml", "api.json"])
+    func nameThatStandsTwiceIsAWarning(_ name: String) throws {
+        let text = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example.org"}], "paths": {
+            "/x": {"get": {"operationId": "a", "responses": {}},
+            "get": {"operationId": "b", "responses": {}}}}}
+            """
+        let result = try OpenAPIImporter.of(text, name: name).run(choosing: .all)
+        #expect(result.calls == 1)
+        #expect(
+            result.warnings.map(\.description) == [
+                "\(name):3: get stands twice in the same object; what comes last is read"
+            ])
+    }
+
+    @Test func schemasWithinEachOtherNeedNoStack() throws {
+        let count = 3000
+        let schemas = (0..<count).map { number in
+            ##""S\##(number)": {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/S\##(number + 1)"}}}"##
+        }
+        let last = #""S\#(count)": {"type": "object", "properties": {"id": {"type": "integer", "readOnly": true}}}"#
+        let text = document(
+            ##"{"$ref": "#/components/schemas/S0"}"##, more: (schemas + [last]).joined(separator: ",\n"))
+        let swift = try OpenAPIImporter.swift(text)
+        #expect(swift.contains("struct S\(count): ") && swift.contains("var next: S\(count)?"))
+    }
 }

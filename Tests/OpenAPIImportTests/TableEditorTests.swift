@@ -87,6 +87,19 @@ import Testing
             ])
     }
 
+    @Test(
+        arguments: [
+            ("    \"zoo.b\"", "    // Slow.\n    \"zoo.b\""), ("\"/b\" },", "\"/b\" },   // slow"),
+            ("path: \"/b\"", "/* slow */ path: \"/b\""), ("path: \"/b\" }", "path: \"/b\",\n  // slow\n }"),
+            ("\"zoo.b\": {", "\"zoo.b\": /* slow */ {"),
+        ])
+    func rowWithACommentStays(_ old: String, _ new: String) throws {
+        let text = try edited(nil, nil, first).text.replacing(old, with: new)
+        let editor = try edited(text, first, table([("zoo.a", [("path", "/a")])]))
+        #expect(editor.text == text)
+        #expect(editor.kept == ["zoo.b is not in the document any more; it has a comment, and stays"])
+    }
+
     @Test func rowsJoinTableOfSomebodyElse() throws {
         let text = """
             // Ours.

@@ -52,6 +52,7 @@ final class Documents {
     static let byteLimit = 64 << 20
 
     private(set) var files: [(name: String, root: Spot)] = []
+    private(set) var warnings: [ImportWarning] = []
     private let read: (_ path: String) throws(ImportProblem) -> [UInt8]
     /// The anchors of a document, found when the first reference names one.
     private var anchors: [Int: [String: Spot]] = [:]
@@ -79,13 +80,20 @@ final class Documents {
         let first = bytes.first { !" \t\r\n".utf8.contains($0) && $0 != 0xEF && $0 != 0xBB && $0 != 0xBF }
         let isJSON = first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
         let node: Node
+        func warn(_ word: String, _ line: Int) {
+            let message = "\(word) stands twice in the same object; what comes last is read"
+            warnings.append(ImportWarning(place: Place(file: name, line: line, pointer: ""), message: message))
+        }
         do throws(ImportProblem) {
-            node = try isJSON ? JSONReader.node(bytes, file: name) : YAMLReader.node(bytes, file: name)
+            node =
+                try isJSON
+                ? JSONReader.node(bytes, file: name, repeated: warn)
+                : YAMLReader.node(bytes, file: name, repeated: warn)
         } catch {
             // YAML may begin with a brace, too.
-            guard isJSON, !name.hasSuffix(".json"), let yaml = try? YAMLReader.node(bytes, file: name) else {
-                throw error
-            }
+            guard isJSON, !name.hasSuffix(".json"),
+                let yaml = try? YAMLReader.node(bytes, file: name, repeated: warn)
+            else { throw error }
             node = yaml
         }
         files.append((name, Spot(document: files.count, pointer: "", node: node)))

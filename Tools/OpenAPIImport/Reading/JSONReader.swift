@@ -5,12 +5,15 @@ enum JSONReader {
     /// The largest depth of arrays and objects: no document of an API comes near, and it is safe for any stack.
     static let maximumDepth = 200
 
-    static func node(_ bytes: [UInt8], file: String) throws(ImportProblem) -> Node {
+    /// - Parameter repeated: receives each name that an object has twice, with its line.
+    static func node(
+        _ bytes: [UInt8], file: String, repeated: (_ name: String, _ line: Int) -> Void = { _, _ in }
+    ) throws(ImportProblem) -> Node {
         do throws(JSONFailure) {
             return try bytes.withUnsafeBufferPointer { buffer throws(JSONFailure) in
                 var reader = Reader(
                     bytes: buffer, tokens: try JSONScanner.tokens(of: buffer, .json5, maximumDepth: maximumDepth))
-                return reader.value()
+                return reader.value(repeated)
             }
         } catch {
             let start = min(error.range.lowerBound, bytes.count)
@@ -43,7 +46,7 @@ enum JSONReader {
             self.tokens = tokens
         }
 
-        mutating func value() -> Node {
+        mutating func value(_ repeated: (String, Int) -> Void) -> Node {
             let index = next
             next += 1
             let line = line(at: tokens.ranges[index].lowerBound)
@@ -57,7 +60,7 @@ enum JSONReader {
             case .array(_, let count):
                 var elements: [Node] = []
                 elements.reserveCapacity(Int(count))
-                for _ in 0..<count { elements.append(value()) }
+                for _ in 0..<count { elements.append(value(repeated)) }
                 return Node(.array(elements), line: line)
             case .object(_, let count):
                 var members: [(name: String, value: Node)] = []
@@ -65,9 +68,11 @@ enum JSONReader {
                 for _ in 0..<count {
                     let name = tokens.string(at: next, in: bytes) ?? ""
                     next += 1
-                    members.append((name, value()))
+                    members.append((name, value(repeated)))
                 }
-                return Node(.object(Node.Members(members)), line: line)
+                let object = Node.Members(members)
+                for (name, line) in object.repeated { repeated(name, line) }
+                return Node(.object(object), line: line)
             }
         }
 

@@ -36,20 +36,24 @@ struct Node: Sendable {
     final class Members: Sendable {
         let names: [String]
         let values: [Node]
+        /// The names that stand there more than once, with the line of the one that counts.
+        let repeated: [(name: String, line: Int)]
         private let index: [String: Int]
 
         init(_ list: [(name: String, value: Node)]) {
             var (names, values, index): ([String], [Node], [String: Int]) = ([], [], [:])
+            var repeated: [(name: String, line: Int)] = []
             for member in list {
                 if let known = index[member.name] {
                     values[known] = member.value
+                    repeated.append((member.name, member.value.line))
                 } else {
                     index[member.name] = names.count
                     names.append(member.name)
                     values.append(member.value)
                 }
             }
-            (self.names, self.values, self.index) = (names, values, index)
+            (self.names, self.values, self.index, self.repeated) = (names, values, index, repeated)
         }
 
         subscript(name: String) -> Node? { index[name].map { values[$0] } }

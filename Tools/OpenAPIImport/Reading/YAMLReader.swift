@@ -21,10 +21,16 @@ struct YAMLReader {
     private var open: [Open] = []
     private var anchors: [String: Node] = [:]
     private var root: Node?
+    private var repeated: [(name: String, line: Int)] = []
 
-    static func node(_ bytes: [UInt8], file: String) throws(ImportProblem) -> Node {
+    /// - Parameter repeated: receives each name that an object has twice, with its line.
+    static func node(
+        _ bytes: [UInt8], file: String, repeated: (_ name: String, _ line: Int) -> Void = { _, _ in }
+    ) throws(ImportProblem) -> Node {
         var reader = YAMLReader(file: file)
-        return try reader.document(bytes)
+        let node = try reader.document(bytes)
+        for (name, line) in reader.repeated { repeated(name, line) }
+        return node
     }
 
     private init(file: String) { self.file = file }
@@ -83,7 +89,9 @@ struct YAMLReader {
         case YAML_SEQUENCE_END_EVENT, YAML_MAPPING_END_EVENT:
             let end = open.removeLast()
             let value: Node.Value = end.isObject ? .object(Node.Members(end.members)) : .array(end.elements)
-            try add(Node(value, line: end.line), end.line, anchor: end.anchor)
+            let node = Node(value, line: end.line)
+            repeated += node.members?.repeated ?? []
+            try add(node, end.line, anchor: end.anchor)
         default: break
         }
     }

@@ -16,6 +16,11 @@ final class TypeMaker {
     private var known: [Key: Use] = [:]
     /// Schemas that are being read and have no declaration, such as arrays.
     private var open: Set<Key> = []
+    /// Types whose members are read when the schemas that led to them are: a document may have a thousand within each other,
+    /// which no stack has room for.
+    private var unread: [(declaration: Declaration, flat: FlatSchema, direction: Direction)] = []
+    private var depth = 0
+    private static let maximumDepth = 100
     private let directions: Directions
     private var componentNames: [Spot.Key: String] = [:]
 
@@ -84,8 +89,13 @@ final class TypeMaker {
             return Use(type: .json)
         } else {
             defer { open.remove(key) }
+            depth += 1
+            defer { depth -= 1 }
             use = try make(target, flattener.flat(target), hint: hint, key.direction) { self.known[key] = $0 }
             known[key] = use
+            while depth == 1, let next = unread.popLast() {
+                try readMembers(of: next.declaration, next.flat, next.direction)
+            }
         }
         if isNullable { use.isNullable = true }
         return use
@@ -152,6 +162,17 @@ final class TypeMaker {
         declaration.comment = flat.comment
         declarations.append(declaration)
         declare(.named(declaration))
+        if depth < Self.maximumDepth {
+            try readMembers(of: declaration, flat, direction)
+        } else {
+            unread.append((declaration, flat, direction))
+        }
+        return .named(declaration)
+    }
+
+    private func readMembers(
+        of declaration: Declaration, _ flat: FlatSchema, _ direction: Direction
+    ) throws(ImportProblem) {
         declaration.properties = try properties(flat, hint: declaration.name, direction, taken: [])
         switch flat.additional {
         case .any: declaration.additional = Use(type: .json)
@@ -159,7 +180,6 @@ final class TypeMaker {
             declaration.additional = try use(schema, hint: declaration.name + "Value", direction)
         case .none, .unsaid: break
         }
-        return .named(declaration)
     }
 
     /// - Parameter taken: names that the properties must not have.
@@ -220,9 +240,8 @@ private final class Directions {
         isNeeded = Self.hasMark(documents.root.node)
         guard isNeeded else { return }
         let root = documents.root
-        for (_, spot) in root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? [] {
-            discover(spot)
-        }
+        var found = (root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []).map(\.spot)
+        while let spot = found.popLast() { found += discover(spot) }
         // A schema differs if one that it refers to does.
         var sources: [Spot.Key: [Spot.Key]] = [:]
         for (source, targets) in edges { for target in targets { sources[target, default: []].append(source) } }
@@ -238,13 +257,13 @@ private final class Directions {
         return Self.hasMark(spot.node) || references(in: spot).contains { marked.contains($0.key) }
     }
 
-    private func discover(_ spot: Spot) {
-        guard edges[spot.key] == nil else { return }
+    /// Returns the schemas that a new one refers to.
+    private func discover(_ spot: Spot) -> [Spot] {
+        guard edges[spot.key] == nil else { return [] }
         if Self.hasMark(spot.node) { marked.insert(spot.key) }
-        edges[spot.key] = []
         let targets = references(in: spot)
         edges[spot.key] = targets.map(\.key)
-        for target in targets { discover(target) }
+        return targets
     }
 
     private static func hasMark(_ node: Node) -> Bool {

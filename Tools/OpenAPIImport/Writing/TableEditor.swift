@@ -87,11 +87,13 @@ package struct TableEditor {
         let names = Set(new.map(\.name))
         for (name, base) in base.sorted(by: { $0.key < $1.key }) where !names.contains(name) {
             guard let current = rows.first(where: { $0.key == name }) else { continue }
-            if JSONValue(current.value.value) == base {
+            if JSONValue(current.value.value) != base {
+                kept.append("\(name) is not in the document any more; it was edited, and stays")
+            } else if hasComment(current) {
+                kept.append("\(name) is not in the document any more; it has a comment, and stays")
+            } else {
                 remove(current)
                 removed.append(name)
-            } else {
-                kept.append("\(name) is not in the document any more; it was edited, and stays")
             }
         }
         insert(lines, into: node, rows)
@@ -127,11 +129,13 @@ package struct TableEditor {
         }
         for (name, old) in base.object ?? [:] where !names.contains(name) {
             guard let current = members.first(where: { $0.key == name }) else { continue }
-            if JSONValue(current.value.value) == old {
+            if JSONValue(current.value.value) != old {
+                kept.append("\(row.key): the document has no \(name) any more; it was edited, and stays")
+            } else if hasComment(current) {
+                kept.append("\(row.key): the document has no \(name) any more; it has a comment, and stays")
+            } else {
                 remove(current)
                 isChanged = true
-            } else {
-                kept.append("\(row.key): the document has no \(name) any more; it was edited, and stays")
             }
         }
         if !lines.isEmpty {
@@ -166,6 +170,41 @@ package struct TableEditor {
             let text = lines.map { String($0.drop { $0 == " " }) }.joined(separator: " ")
             edits.append((start..<start, " " + (text.hasSuffix(",") ? String(text.dropLast()) : text)))
         }
+    }
+
+    /// Whether a person's comment would go with a member, or would be left without it: one within it, behind it in the same
+    /// line, or in the line above.
+    private func hasComment(_ member: JSON5Member) -> Bool {
+        let (start, end) = (member.keyRange.lowerBound, member.value.range.upperBound)
+        if let lineStart = bytes[..<start].lastIndex(of: 0x0A) {
+            let above = bytes[..<lineStart].lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+            let first = bytes[above..<lineStart].first { $0 != 0x20 && $0 != 0x09 }
+            if first == UInt8(ascii: "/") || first == UInt8(ascii: "*") { return true }
+        }
+        let isWithin = bytes[member.keyRange.upperBound..<member.value.range.lowerBound].contains(UInt8(ascii: "/"))
+        if isWithin || hasComment(member.value) { return true }
+        let after = comma(after: end).map { $0 + 1 } ?? end
+        return bytes[after...].first { $0 != 0x20 && $0 != 0x09 } == UInt8(ascii: "/")
+    }
+
+    /// Whether there is a comment between the parts of a value: outside strings, a slash begins nothing else.
+    private func hasComment(_ node: JSON5Node) -> Bool {
+        let parts: [Range<Int>]
+        switch node.value {
+        case .array(let elements):
+            if elements.contains(where: hasComment) { return true }
+            parts = elements.map(\.range)
+        case .object(let members):
+            if members.contains(where: { hasComment($0.value) }) { return true }
+            parts = members.flatMap { [$0.keyRange, $0.value.range] }
+        default: return false
+        }
+        var start = node.range.lowerBound
+        for part in parts + [node.range.upperBound..<node.range.upperBound] {
+            if bytes[start..<part.lowerBound].contains(UInt8(ascii: "/")) { return true }
+            start = part.upperBound
+        }
+        return false
     }
 
     private mutating func remove(_ member: JSON5Member) {

@@ -11,7 +11,7 @@ extension OpenAPICommand {
         let domain = importer.domain
         let hasChoice =
             arguments.contains(Self.all) || arguments.contains(Self.tags) || arguments.contains(Self.operations)
-        let folder = arguments.value(Self.folder) ?? Self.standardFolder(domain)
+        let folder = try arguments.value(Self.folder) ?? Self.lastFolder(domain) ?? Self.standardFolder(domain)
         guard let folder else {
             if !hasChoice { return try list(importer, console) }
             throw UsageError("Sources has no single target; name the folder of the Swift files with --to DIR")
@@ -99,22 +99,40 @@ extension OpenAPICommand {
 
     // MARK: Files
 
+    /// The folder of the last import of a domain: the one with its state, at most six levels below the working directory.
+    private static func lastFolder(_ domain: String) throws(UsageError) -> String? {
+        var (found, level): ([String], [String]) = ([], ["."])
+        for _ in 0...6 {
+            found += level.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+            level = level.flatMap { parent in folders(in: parent).map { parent == "." ? $0 : "\(parent)/\($0)" } }
+        }
+        guard found.count > 1 else { return found.first }
+        let list = found.prefix(3).joined(separator: ", ")
+        throw UsageError("\(domain) was imported into \(list); name one of them with --to DIR")
+    }
+
     /// A folder of the only target of the package.
     private static func standardFolder(_ domain: String) -> String? {
-        guard let folder = opendir("Sources") else { return nil }
-        defer { closedir(folder) }
-        var targets: [String] = []
-        while let entry = readdir(folder) {
+        let targets = folders(in: "Sources")
+        guard targets.count == 1 else { return nil }
+        return "Sources/\(targets[0])/\(domain.prefix(1).uppercased() + domain.dropFirst())"
+    }
+
+    /// The folders in a folder that are neither hidden nor links, by name.
+    private static func folders(in folder: String) -> [String] {
+        guard let entries = opendir(folder) else { return [] }
+        defer { closedir(entries) }
+        var names: [String] = []
+        while let entry = readdir(entries) {
             let name = withUnsafePointer(to: &entry.pointee.d_name) {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
             var status = stat()
-            if !name.hasPrefix("."), stat("Sources/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
-                targets.append(name)
+            if !name.hasPrefix("."), lstat("\(folder)/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+                names.append(name)
             }
         }
-        guard targets.count == 1 else { return nil }
-        return "Sources/\(targets[0])/\(domain.prefix(1).uppercased() + domain.dropFirst())"
+        return names.sorted()
     }
 
     /// The text of a file; `nil` if there is none.

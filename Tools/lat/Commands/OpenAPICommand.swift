@@ -24,7 +24,9 @@ struct OpenAPICommand: Command {
     static let domain = Option(
         "--domain", value: "NAME", help: "The domain in the table. Default: a word of the document's title.")
     static let folder = Option(
-        "--to", value: "DIR", help: "The folder of the Swift files. Default: a folder of the only target in Sources.")
+        "--to", value: "DIR",
+        help: "The folder of the Swift files. Default: that of the last import, else one of the only target in Sources."
+    )
     static let overrides = Option(
         "--overrides", value: "FILE", help: "Names and types by JSON pointer, in JSON5.")
     static let isPublic = Option("--public", help: "Makes the Swift types public.")

@@ -205,7 +205,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
     public enum Kind: Hashable, Sendable {
         /// A system call failed.
         case system(errno: Int32)
-        /// The path of a Unix domain socket is empty or too long.
+        /// The path of a Unix domain socket is empty or too long, or a folder of fixtures cannot be used.
         case invalidPath
         /// The awaited event did not happen in time.
         case timedOut

@@ -61,11 +61,7 @@ extension Paging {
                 hasEnded = false
                 if pages.prefetches {
                     // The request is made on this thread: another one would only be woken to hand it over.
-                    #if compiler(>=6.2)
-                        ahead = Task.immediate { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
-                    #else
-                        ahead = Task { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
-                    #endif
+                    ahead = Task.immediate { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
                 }
             }
             return page
