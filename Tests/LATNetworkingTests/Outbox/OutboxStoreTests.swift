@@ -121,6 +121,9 @@ import Testing
             #expect(counts.0 == Int64(model.items.count) && counts.2 == Int64(10 * model.items.count))
             #expect(counts.1 == Int64(model.items.count { $0.isDead }))
         }
+        // More than a statement has parameters for.
+        let others = (0..<40_000).map { "other \($0)" }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 1_000, closed: others).map(\.id) } == model.next)
     }
 
     @Test func damagedStoreIsSetAsideAndReadableEntriesStay() throws {

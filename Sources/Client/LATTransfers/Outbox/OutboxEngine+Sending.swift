@@ -302,13 +302,18 @@ extension OutboxEngine {
         var picked: [OutboxRow] = []
         var targets = targets
         var groups = groups
-        for row in try connection.candidates(at: now, limit: free, closed: targets.closed(at: now)) {
-            guard picked.count < free, running[row.id] == nil, targets.isOpen(row.target, at: now) else { continue }
-            // One that was dropped while it is sent holds its group until it has ended.
-            if let group = row.group { guard groups.insert(group).inserted else { continue } }
-            guard try connection.begin(row) else { continue }
-            targets.begins(row.target)
-            picked.append(row)
+        // A target that was paused is closed again after the first of its entries; others may fill the places that this leaves.
+        var count = -1
+        while picked.count < free, picked.count != count {
+            count = picked.count
+            for row in try connection.candidates(at: now, limit: free, closed: targets.closed(at: now)) {
+                guard picked.count < free, running[row.id] == nil, targets.isOpen(row.target, at: now) else { continue }
+                // One that was dropped while it is sent holds its group until it has ended.
+                if let group = row.group { guard groups.insert(group).inserted else { continue } }
+                guard try connection.begin(row) else { continue }
+                targets.begins(row.target)
+                picked.append(row)
+            }
         }
         return picked
     }

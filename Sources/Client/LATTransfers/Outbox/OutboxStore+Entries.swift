@@ -144,7 +144,9 @@ extension SQLiteConnection {
     ///
     /// - Parameter closed: the targets to which nothing is sent.
     func candidates(at time: Int64, limit: Int, closed: [String]) throws -> [OutboxRow] {
-        let others = closed.isEmpty ? "" : "AND target NOT IN (\(closed.map { _ in "?" }.joined(separator: ",")))"
+        // One parameter for any number of targets: a statement has at most 32,766.
+        let others = "AND target NOT IN (SELECT value FROM json_each(?))"
+        let names = try JSONValue.array(closed.map(JSONValue.string)).data()
         var found: [OutboxRow] = []
         for part in ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ? \(others) ORDER BY due"] {
             let isLater = part.hasPrefix("due > 0")
@@ -157,11 +159,8 @@ extension SQLiteConnection {
                     row.bind(index, time)
                     index += 1
                 }
-                for target in closed {
-                    row.bind(index, text: target)
-                    index += 1
-                }
-                row.bind(index, Int64(limit))
+                row.bind(index, text: String(decoding: names, as: UTF8.self))
+                row.bind(index + 1, Int64(limit))
                 while try row.step() {
                     var entry = OutboxRow(row)
                     if !row.isNull(18) { entry.body = row.data(18) }
