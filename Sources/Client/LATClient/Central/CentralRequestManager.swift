@@ -124,6 +124,31 @@ public final class CentralRequestManager: Sendable {
         return left
     }
 
+    /// Waits until the current task is cancelled, and then shuts down as ``shutdown(draining:)``: the form of a service that
+    /// a program runs beside others.
+    ///
+    /// ```swift
+    /// await withTaskGroup(of: Void.self) { group in
+    ///     group.addTask { await manager.run(draining: .seconds(20)) }
+    ///     await serve()
+    ///     group.cancelAll()                            // returns when the running calls have ended
+    /// }
+    /// ```
+    ///
+    /// Calls need no `run()`; it only gives the end of the program a place where running calls are waited for. It does not
+    /// return before the task is cancelled, even if the manager was shut down in another way.
+    ///
+    /// - Parameter limit: the longest wait for running calls. Default 30 seconds.
+    /// - Returns: the number of calls that were still running then, and were ended.
+    @discardableResult
+    public func run(draining limit: Duration = .seconds(30)) async -> Int {
+        // Never yields; the iteration ends with the task's cancellation.
+        let never = AsyncStream<Never> { _ in }
+        for await _ in never {}
+        // A task of its own, because the wait of the shutdown ends when its task is cancelled.
+        return await Task { await shutdown(draining: limit) }.value
+    }
+
     /// An executor that runs tasks on the engine's thread, so that their calls need no thread switch and no wake-up. It is the
     /// fastest way to make many small calls. `nil` with a custom transport.
     ///
