@@ -51,6 +51,12 @@ public final class CentralRequestManager: Sendable {
         } else {
             var engine = configuration.engine
             engine.redirects = configuration.redirects
+            let meters = configuration.accessories.compactMap { $0 as? any CallMeter }
+            if !meters.isEmpty {
+                engine.connectionDidClose = { origin, time in
+                    for meter in meters { meter.connectionDidClose(to: origin, after: time) }
+                }
+            }
             self.init(configuration, .engine(try CurlTransport(configuration: engine)))
         }
     }
@@ -174,6 +180,9 @@ public final class CentralRequestManager: Sendable {
         public var calls = 0
         /// The open connections, idle ones included.
         public var connections = 0
+        /// The connections by origin: scheme, host and port of the request that each was opened for, as in
+        /// `https://example.org:443`. Those that only probe whether a server can be reached are not among them.
+        public var origins: [String: Connections] = [:]
         /// The transfers that have a connection or are getting one.
         public var transfers = 0
         /// The transfers that wait for a free connection.
@@ -182,6 +191,14 @@ public final class CentralRequestManager: Sendable {
         public var circuits: [String: Bool] = [:]
         /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
+
+        /// The open connections to an origin.
+        public struct Connections: Hashable, Sendable {
+            /// Those that a transfer uses, or that are being established.
+            public var active = 0
+            /// Those that are kept for later requests.
+            public var idle = 0
+        }
     }
 
     /// The load now. With a custom transport the numbers of connections and transfers are 0.
@@ -189,7 +206,9 @@ public final class CentralRequestManager: Sendable {
         get async {
             let gauges = await engine?.gauges
             return Load(
-                calls: calls.count(.all), connections: gauges?.sockets ?? 0, transfers: gauges?.transfers ?? 0,
+                calls: calls.count(.all), connections: gauges?.sockets ?? 0,
+                origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
+                transfers: gauges?.transfers ?? 0,
                 queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known)
         }
     }

@@ -270,6 +270,17 @@ public protocol CallMeter: RequestAccessory {
     func count(_ kind: CallEvent.Kind)
     /// Called when a call has ended, before its caller gets the result.
     func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration)
+    /// Called when an established connection was closed, on the engine's thread, so it must be quick.
+    ///
+    /// - Parameters:
+    ///   - origin: scheme, host and port of the request that the connection was opened for: `https://example.org:443`.
+    ///   - time: how long it was open.
+    func connectionDidClose(to origin: String, after time: Duration)
+}
+
+extension CallMeter {
+    /// Does nothing.
+    public func connectionDidClose(to origin: String, after time: Duration) {}
 }
 
 extension RequestOptions.Values {
