@@ -9,8 +9,8 @@ extension LATNetworking.HTTPRequest {
     /// ```
     ///
     /// Fields keep their order, their repetitions and the spelling of their names. Scheme, authority and path become the URL,
-    /// and ``HTTPTypes/HTTPRequest/init(_:)`` makes them of it again. A standard method that is not in upper case becomes so, as
-    /// everywhere in the SDK.
+    /// and ``HTTPTypes/HTTPRequest/init(_:)`` makes them of it again. A standard method that is not in upper case becomes
+    /// so, as everywhere in the SDK.
     ///
     /// - Parameters:
     ///   - head: the request head.

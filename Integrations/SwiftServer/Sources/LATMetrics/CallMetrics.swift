@@ -26,8 +26,8 @@ public final class CallMetrics: CallMeter {
 
     /// Makes an observer.
     ///
-    /// - Parameter factory: where the metrics are made. Default `nil`: that of `MetricsSystem`, or of `withMetricsFactory` around
-    ///   this initializer.
+    /// - Parameter factory: where the metrics are made. Default `nil`: that of `MetricsSystem`, or of `withMetricsFactory`
+    ///   around this initializer.
     public init(_ factory: (any MetricsFactory)? = nil) {
         let factory = factory ?? MetricsSystem.factory
         self.factory = factory

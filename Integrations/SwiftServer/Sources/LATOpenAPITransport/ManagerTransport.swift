@@ -4,17 +4,17 @@ internal import LATHTTPTypes
 public import LATNetworking
 public import OpenAPIRuntime
 
-/// Sends the requests of clients that swift-openapi-generator made with a manager, so that they have its cache, limits, retries,
-/// credentials, fleet and cassettes.
+/// Sends the requests of clients that swift-openapi-generator made with a manager, so that they have its cache, limits,
+/// retries, credentials, fleet and cassettes.
 ///
 /// ```swift
 /// let client = Client(serverURL: try Servers.Server1.url(), transport: ManagerTransport(manager))
 /// ```
 ///
-/// Bodies are streamed in both directions: that of a request is read no faster than it is sent, that of a response arrives while
-/// it is read, with backpressure. A request body that can be iterated several times can also be sent again, after a redirect or
-/// by the retry policy. Every status is returned to the client, whose document says what it means. The tag of the call is the
-/// identifier of the operation.
+/// Bodies are streamed in both directions: that of a request is read no faster than it is sent, that of a response arrives
+/// while it is read, with backpressure. A request body that can be iterated several times can also be sent again, after a
+/// redirect or by the retry policy. Every status is returned to the client, whose document says what it means. The tag of the
+/// call is the identifier of the operation.
 public struct ManagerTransport: ClientTransport {
     private let manager: CentralRequestManager
     private let prepare: @Sendable (inout LATNetworking.HTTPRequest, _ operationID: String) -> Void
