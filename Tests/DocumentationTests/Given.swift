@@ -64,3 +64,6 @@ let batch = RequestBatch<Quote>()
 func show(_ value: some Sendable) {}
 
 func sign(_ request: HTTPRequest) -> String { request.url }
+
+/// Runs the server of the program until it ends.
+func serve() async {}

@@ -32,7 +32,7 @@ import Testing
 
     /// A block with a mark after its language is not compiled.
     @Test func onlyKnownMarksLeaveSamplesOut() {
-        let marks: Set = ["manifest", "plan"]
+        let marks: Set = ["manifest", "plan", "bridges", "bridges-vapor", "bridges-hummingbird"]
         let languages: Set = ["swift", "json5", "json", "sh", "diff", "text", ""]
         for page in pages {
             for block in page.blocks {

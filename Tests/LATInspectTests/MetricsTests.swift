@@ -175,6 +175,37 @@ import Testing
         #expect(running.count == 7 && running.allSatisfy { $0.hasSuffix(" 0") }, "\(running)")
     }
 
+    @Test func connectionsHaveTheirStateAndServer() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("a") }
+        let stalled = MockReply.text("never").stalling(.start)
+        server.route("GET", "/stalled") { _ in stalled }
+        let metrics = Metrics()
+        let manager = try manager(server, metrics)
+        metrics.observe(manager)
+        let labels = "server_address=\"127.0.0.1\",server_port=\"\(server.port)\",url_scheme=\"http\"}"
+        func open(_ state: String) async -> String {
+            let name = "http_client_open_connections{http_connection_state=\"\(state)\",\(labels) "
+            return lines(await metrics.text(), name).map { String($0.dropFirst(name.count)) }.joined()
+        }
+        #expect(await metrics.text().contains("http_client_open_connections{") == false)
+        _ = try await manager.startRequest("GET", server.url("/a"))
+        #expect(await open("idle") == "1")
+        #expect(await open("active") == "0")
+        let call = Task { try await manager.startRequest("GET", server.url("/stalled")) }
+        try await eventually { await open("active") == "1" }
+        #expect(await open("idle") == "0")
+        #expect(lines(await metrics.text(), "http_client_connection_duration_seconds_count").isEmpty)
+        call.cancel()
+        _ = await call.result
+        await manager.shutdown()
+        #expect(
+            lines(await metrics.text(), "http_client_connection_duration_seconds_count")
+                == ["http_client_connection_duration_seconds_count{\(labels) 1"])
+        // The series of closed connections is none of requests.
+        #expect(lines(await metrics.text(), "http_client_request_duration_seconds_count").count == 2)
+    }
+
     @Test func errorsRetriesAndCacheAreCounted() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .noReply, .text("a"))

@@ -22,7 +22,7 @@ import urllib.parse
 import bench_page
 
 ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
-        "live", "store", "cache", "fleet", "outbox")
+        "live", "store", "cache", "fleet", "outbox", "bridges")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -35,6 +35,7 @@ parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
 parser.add_argument("--libcurl", choices=("8",))
 parser.add_argument("--json")
+parser.add_argument("--packages")
 for hidden in (
     "--programs", "--nginx", "--nginx-tls", "--nginx-once", "--authority", "--scratch", "--package", "--libraries"
 ):
@@ -146,9 +147,13 @@ def count_futexes(name):
 
 def callgrind(executable, mode, path, requests, in_flight=64):
     """The number of instructions of a whole run."""
+    return callgrind_of(executable, mode, options.nginx + path, str(requests), str(in_flight), "0")
+
+
+def callgrind_of(executable, *arguments):
     out = os.path.join(options.scratch, "callgrind.out")
     command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
-               os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), str(in_flight), "0"]
+               os.path.join(options.programs, executable), *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
@@ -533,6 +538,19 @@ def run_fleet(turn):
         ])
 
 
+def run_bridges(turn):
+    if not options.packages or turn >= 3:
+        if turn == 0:
+            say("the row bridges is skipped, because it needs --packages; see scripts/integrations --help")
+        return
+    # One request in flight. The difference removes work that happens once.
+    count = 500 if options.quick else 1000
+    for mode in ("plain", "logger", "exporter", "tracer"):
+        once, twice = (callgrind_of("BridgeBench", mode, options.nginx + "/1k-text.json", str(times))
+                       for times in (count, 2 * count))
+        take(f"bridges {mode}", turn, {"instructions": (twice - once) / count})
+
+
 def run_build():
     folder = os.path.join(options.programs, "clean-build")
     shutil.rmtree(folder, ignore_errors=True)
@@ -777,6 +795,12 @@ compare("fleet", "hit in a fleet's Redis, 4 KiB, one at a time, median", "a GET 
         "p50_us", 1.5)
 compare("fleet", "hit in memory in a fleet, 4 KiB, median", "one without a fleet", "lat memory hit in a fleet",
         "lat memory hit alone", "p50_us", 1.1)
+if "bridges plain" in results:
+    cost = {mode: median(f"bridges {mode}", "instructions") - median("bridges plain", "instructions")
+            for mode in ("logger", "exporter", "tracer")}
+    at_most("bridges", "instructions that LATLogging adds, logger off", cost["logger"], "", 1000)
+    at_most("bridges", "instructions of a span in memory by LATTracing / of TraceExporter", cost["tracer"] / cost["exporter"],
+            "", 1.2)
 if options.build:
     at_most("build", "clean release build of the library", results["build"][0]["seconds"], "s", 90)
 

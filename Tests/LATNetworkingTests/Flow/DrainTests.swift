@@ -40,6 +40,36 @@ import Testing
         return server
     }
 
+    @Test func serviceDrainsWhenItsTaskIsCancelled() async throws {
+        let gate = Gate()
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.url()
+            $0.networkInterceptors = [gate]
+        }
+        let service = Task { await manager.run(draining: .seconds(60)) }
+        let call = Task { try await manager.startRequest("GET", "/slow").text }
+        try await eventually { manager.runningRequests() == 1 }
+        #expect(try await manager.startRequest("GET", "/quick").text == "quick")
+        service.cancel()
+        try await eventually { manager.calls.isClosed }
+        gate.isOpen.happen()
+        #expect(try await call.value == "quick")
+        #expect(await service.value == 0)
+        #expect(await failure { _ = try await manager.startRequest("GET", "/new") }?.kind == .shutDown)
+    }
+
+    @Test func serviceEndsCallsAfterItsLimit() async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
+        let call = Task { await failure { _ = try await manager.startRequest("GET", "/stalled") } }
+        try await eventually { server.requests.count == 1 }
+        let service = Task { await manager.run(draining: .zero) }
+        service.cancel()
+        #expect(await service.value == 1)
+        #expect(await call.value?.kind == .shutDown)
+    }
+
     @Test func runningCallsEndAndNewOnesAreRefused() async throws {
         let gate = Gate()
         let server = try Self.server()

@@ -139,9 +139,19 @@ enum LoadFamilies {
             for (name, isOpen) in load.circuits { circuits[name] = isOpen || circuits[name] == true }
             for (target, isReachable) in load.reachability { reachable[target] = isReachable }
         }
+        // With the labels that OpenTelemetry requires.
+        var openConnections = MetricFamily(
+            name: "http_client_open_connections", kind: .gauge, help: "Open connections, by whether they are in use.")
+        for (origin, count) in loads.flatMap(\.origins).sorted(by: { $0.key < $1.key }).prefix(SeriesTable.limit) {
+            let labels = Series.labels(of: HTTPRequest.Server(origin))
+            for (state, value) in [("active", count.active), ("idle", count.idle)] {
+                openConnections.samples.append(
+                    MetricSample(labels: [("http_connection_state", state)] + labels, value: .number(Double(value))))
+            }
+        }
         return [
             gauge("lat_client_calls_running", "Calls that run.", \.calls),
-            gauge("http_client_open_connections", "Open connections.", \.connections),
+            openConnections.merged,
             gauge("lat_client_transfers_running", "Transfers that have a connection or are getting one.", \.transfers),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
             flags(

@@ -150,6 +150,17 @@ public final class Metrics: CallMeter {
         _ = end(request, key, after: time, shard: ShardedCounts.shard)
     }
 
+    /// Counts a connection that was closed, unless there are too many sets of labels.
+    public func connectionDidClose(to origin: String, after time: Duration) {
+        table.withOrigin(of: origin) { place in
+            table.series(SeriesKey(method: 0, status: SeriesKey.closed), place)._withUnsafeGuaranteedRef { series in
+                // The overflow series has the bounds of requests.
+                guard series !== table.overflow else { return }
+                Series.lifetime.note(time.wholeNanoseconds, in: series.counts, shard: ShardedCounts.shard)
+            }
+        }
+    }
+
     /// Counts the end of a request that ran. Returns its series, which lives as long as this object.
     private func end(
         _ request: HTTPRequest, _ key: SeriesKey, after time: Duration, shard: Int
@@ -219,6 +230,9 @@ public final class Metrics: CallMeter {
         var active = MetricFamily(
             name: "http_client_active_requests", kind: .gauge, help: "Requests that were sent and have no response yet."
         )
+        var lifetime = MetricFamily(
+            name: "http_client_connection_duration_seconds", kind: .histogram, unit: "seconds",
+            help: "Time from opening a connection to its end.")
         let (all, hasOverflow) = table.all
         let series = all.sorted { ($0.origin.count, $0.key.template) < ($1.origin.count, $1.key.template) }
         func add(_ series: Series, _ labels: [(name: String, value: String)]) {
@@ -230,8 +244,16 @@ public final class Metrics: CallMeter {
             if Series.responseSize.count(series.counts) > 0 { responseSize.samples.append(sample(Series.responseSize)) }
         }
         var endings: [[UInt8]: UInt64] = [:]
-        for one in series { endings[one.origin + [one.key.method], default: 0] += Series.duration.count(one.counts) }
+        for one in series where one.key.status != SeriesKey.closed {
+            endings[one.origin + [one.key.method], default: 0] += Series.duration.count(one.counts)
+        }
         for one in series {
+            if one.key.status == SeriesKey.closed {
+                lifetime.samples.append(
+                    MetricSample(
+                        labels: one.originLabels, value: .histogram(Series.lifetime.histogram(one.counts))))
+                continue
+            }
             guard one.key.status == SeriesKey.started else {
                 add(one, one.labels)
                 continue
@@ -244,7 +266,7 @@ public final class Metrics: CallMeter {
         }
         if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
         // Each spelling of an origin has its own series, but `http://A.org` and `http://a.org:80` have equal labels.
-        return [duration, requestSize, responseSize, active].map(\.merged)
+        return [duration, requestSize, responseSize, active, lifetime].map(\.merged)
     }
 }
 

@@ -8,6 +8,8 @@ struct SeriesKey {
     /// The status of the series that counts the starts of requests by origin and method. The other labels are not known
     /// at the start.
     static let started: Int16 = -1
+    /// The status of the series that counts the connections of an origin that were closed.
+    static let closed: Int16 = -2
 
     /// The index of the method in ``Series/methods``; the last is for all others.
     var method: UInt8
@@ -72,6 +74,8 @@ final class Series: Sendable {
     static let versions = ["", "1.0", "1.1", "2", "3"]
 
     static let duration = HistogramLayout.durations(at: 0)
+    /// In the place of the durations of requests, which the series of closed connections does not have.
+    static let lifetime = HistogramLayout.lifetimes(at: 0)
     static let requestSize = HistogramLayout.sizes(at: duration.size)
     static let responseSize = HistogramLayout.sizes(at: duration.size + requestSize.size)
     /// Requests that were sent.
@@ -200,15 +204,13 @@ extension Series {
     }
 
     var originLabels: [(name: String, value: String)] {
-        let text = String(decoding: origin, as: UTF8.self)
-        if let unix = try? UnixAddress(text) {
-            return [("server_address", unix.socketPath), ("server_port", ""), ("url_scheme", "unix")]
-        }
-        let parts = URLParts(text)
-        let scheme = parts.scheme?.lowercased() ?? ""
-        let port = parts.port ?? URLParts.standardPort(scheme) ?? ""
-        return [
-            ("server_address", parts.host?.lowercased() ?? ""), ("server_port", String(port)), ("url_scheme", scheme),
+        Self.labels(of: HTTPRequest.Server(String(decoding: origin, as: UTF8.self)))
+    }
+
+    static func labels(of server: HTTPRequest.Server?) -> [(name: String, value: String)] {
+        [
+            ("server_address", server?.address ?? ""), ("server_port", server?.port.map { "\($0)" } ?? ""),
+            ("url_scheme", server?.scheme ?? ""),
         ]
     }
 }

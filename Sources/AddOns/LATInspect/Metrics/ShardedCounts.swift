@@ -61,6 +61,14 @@ struct HistogramLayout: Sendable {
             scale: 1e9, start: start)
     }
 
+    /// Lifetimes of connections by the same advice, noted in nanoseconds.
+    static func lifetimes(at start: Int) -> HistogramLayout {
+        let milliseconds: [UInt64] = [
+            10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000,
+        ]
+        return HistogramLayout(bounds: milliseconds.map { $0 * 1_000_000 }, scale: 1e9, start: start)
+    }
+
     /// Sizes in bytes: powers of four from 256 bytes to 256 MiB.
     static func sizes(at start: Int) -> HistogramLayout {
         HistogramLayout(bounds: (4...14).map { 1 << UInt64($0 * 2) }, scale: 1, start: start)

@@ -1,4 +1,4 @@
-internal import ResponseCache
+public import ResponseCache
 
 extension CallRecord.CacheDecision {
     init(_ verdict: CacheExplanation.Verdict, at time: Duration, hop: Int) {
@@ -13,7 +13,8 @@ extension CallRecord.CacheDecision {
 }
 
 extension CallRecord.CacheDecision.Action {
-    init(_ verdict: CacheExplanation.Verdict) {
+    /// What a verdict of the cache amounts to.
+    public init(_ verdict: CacheExplanation.Verdict) {
         self =
             switch verdict {
             case .answers: .hit

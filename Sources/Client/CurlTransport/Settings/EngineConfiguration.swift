@@ -120,6 +120,9 @@ public struct EngineConfiguration: Sendable {
     /// redirect that is followed is larger than 64 KiB or takes longer than 250 ms, the response has a stream as its
     /// body, which must be read or abandoned. Default `nil`: redirects are not followed.
     package var redirects: RedirectPolicy?
+    /// Called on the engine's thread when an established connection was closed, with the origin that it was opened for and
+    /// the time since its socket was made.
+    package var connectionDidClose: (@Sendable (_ origin: String, _ time: Duration) -> Void)?
 
     /// Makes the default settings.
     public init() {}
@@ -139,12 +142,20 @@ package struct EngineGauges: Hashable, Sendable {
     public var easyHandles: Int
     /// The open sockets, including those of idle connections.
     public var sockets: Int
+    /// The sockets by the origin of the request that each was opened for, without those of probes.
+    package var origins: [String: Connections] = [:]
     /// Whether the engine's thread is running.
     public var isRunning: Bool
     /// The running transfers, including those of live connections.
     public var transfers = 0
     /// The transfers that wait for a free connection.
     public var waiting = 0
+
+    /// The sockets of an origin: those that a transfer uses or that are being connected, and those kept for later requests.
+    package struct Connections: Hashable, Sendable {
+        package var active = 0
+        package var idle = 0
+    }
 }
 
 /// Makes errors from what libcurl and the engine report. This file has those that belong to no transfer.

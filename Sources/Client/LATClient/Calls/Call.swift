@@ -93,12 +93,12 @@ package final class Call: @unchecked Sendable, TransferOwner {
         word = Atomic(UInt32((request.priority ?? .normal).rawValue) << Flag.priorityShift)
         self.watch =
             watch
-            ?? watchers.map { watchers in
-                CallReporter(watchers, row: details.row?.observed) {
+            ?? watchers.flatMap { watchers in
+                CallReporter(watchers, of: request, row: details.row?.observed) { accessories in
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
                         secrets: watchers.secrets.union(request.context.rowSecrets), row: details.row?.observed,
-                        joinedTrace: request.traceParent ?? TraceParent.current, watchers)
+                        joinedTrace: request.traceParent ?? TraceParent.current, accessories, watchers.origin)
                 }
             }
     }

@@ -51,6 +51,12 @@ public final class CentralRequestManager: Sendable {
         } else {
             var engine = configuration.engine
             engine.redirects = configuration.redirects
+            let meters = configuration.accessories.compactMap { $0 as? any CallMeter }
+            if !meters.isEmpty {
+                engine.connectionDidClose = { origin, time in
+                    for meter in meters { meter.connectionDidClose(to: origin, after: time) }
+                }
+            }
             self.init(configuration, .engine(try CurlTransport(configuration: engine)))
         }
     }
@@ -124,6 +130,31 @@ public final class CentralRequestManager: Sendable {
         return left
     }
 
+    /// Waits until the current task is cancelled, and then shuts down as ``shutdown(draining:)``: the form of a service that
+    /// a program runs beside others.
+    ///
+    /// ```swift
+    /// await withTaskGroup(of: Void.self) { group in
+    ///     group.addTask { await manager.run(draining: .seconds(20)) }
+    ///     await serve()
+    ///     group.cancelAll()                            // returns when the running calls have ended
+    /// }
+    /// ```
+    ///
+    /// Calls need no `run()`; it only gives the end of the program a place where running calls are waited for. It does not
+    /// return before the task is cancelled, even if the manager was shut down in another way.
+    ///
+    /// - Parameter limit: the longest wait for running calls. Default 30 seconds.
+    /// - Returns: the number of calls that were still running then, and were ended.
+    @discardableResult
+    public func run(draining limit: Duration = .seconds(30)) async -> Int {
+        // Never yields; the iteration ends with the task's cancellation.
+        let never = AsyncStream<Never> { _ in }
+        for await _ in never {}
+        // A task of its own, because the wait of the shutdown ends when its task is cancelled.
+        return await Task { await shutdown(draining: limit) }.value
+    }
+
     /// An executor that runs tasks on the engine's thread, so that their calls need no thread switch and no wake-up. It is the
     /// fastest way to make many small calls. `nil` with a custom transport.
     ///
@@ -149,6 +180,9 @@ public final class CentralRequestManager: Sendable {
         public var calls = 0
         /// The open connections, idle ones included.
         public var connections = 0
+        /// The connections by origin: scheme, host and port of the request that each was opened for, as in
+        /// `https://example.org:443`. Those that only probe whether a server can be reached are not among them.
+        public var origins: [String: Connections] = [:]
         /// The transfers that have a connection or are getting one.
         public var transfers = 0
         /// The transfers that wait for a free connection.
@@ -157,6 +191,14 @@ public final class CentralRequestManager: Sendable {
         public var circuits: [String: Bool] = [:]
         /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
+
+        /// The open connections to an origin.
+        public struct Connections: Hashable, Sendable {
+            /// Those that a transfer uses, or that are being established.
+            public var active = 0
+            /// Those that are kept for later requests.
+            public var idle = 0
+        }
     }
 
     /// The load now. With a custom transport the numbers of connections and transfers are 0.
@@ -164,7 +206,9 @@ public final class CentralRequestManager: Sendable {
         get async {
             let gauges = await engine?.gauges
             return Load(
-                calls: calls.count(.all), connections: gauges?.sockets ?? 0, transfers: gauges?.transfers ?? 0,
+                calls: calls.count(.all), connections: gauges?.sockets ?? 0,
+                origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
+                transfers: gauges?.transfers ?? 0,
                 queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known)
         }
     }

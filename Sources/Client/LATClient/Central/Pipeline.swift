@@ -261,21 +261,33 @@ struct AttemptStage: Stage {
     static func send(
         _ request: HTTPRequest, for call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        guard let trace = request.traceParent ?? TraceParent.current ?? call.watch?.trace else {
-            return try await report(request, of: call, hop: hop, proceed)
+        let trace = request.traceParent ?? TraceParent.current ?? call.watch?.trace
+        guard trace != nil || call.watch?.call != nil else {
+            return try await report(request, [], of: call, hop: hop, proceed)
         }
+        let (attempt, ends) = prepared(request, for: call, trace)
+        return try await report(attempt, ends, of: call, hop: hop, proceed)
+    }
+
+    /// The request with what the observers add, and with its span of the trace.
+    @inline(never) private static func prepared(
+        _ request: HTTPRequest, for call: Call, _ trace: TraceParent?
+    ) -> (HTTPRequest, [RequestAccessory.AttemptEnd]) {
         var attempt = request
+        let ends = call.watch?.willSend(&attempt) ?? []
+        guard let trace else { return (attempt, ends) }
         if attempt.headers["traceparent"] == nil { attempt.headers["traceparent"] = trace.child().description }
         if attempt.headers["baggage"] == nil, let baggage = trace.baggageField { attempt.headers["baggage"] = baggage }
-        return try await report(attempt, of: call, hop: hop, proceed)
+        return (attempt, ends)
     }
 
     // Inlined, since a call of an `async` function has a frame of its own.
     @inline(__always) private static func report(
-        _ request: HTTPRequest, of call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
+        _ request: HTTPRequest, _ ends: [RequestAccessory.AttemptEnd], of call: Call, hop: Int,
+        _ proceed: (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         guard let watch = call.watch else { return try await proceed(request) }
-        let attempt = watch.beginAttempt(request, hop: hop)
+        let attempt = watch.beginAttempt(request, hop: hop, ends)
         do {
             let response = try await proceed(request)
             watch.endAttempt(attempt, request, response)

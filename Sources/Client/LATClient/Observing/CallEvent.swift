@@ -40,12 +40,12 @@ public struct ObservedCall: Sendable, Identifiable {
 
     init(
         id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets, row: Row?,
-        joinedTrace: TraceParent?, _ observers: CallReporters
+        joinedTrace: TraceParent?, _ accessories: [any RequestAccessory], _ origin: CallOrigin?
     ) {
-        let trace = joinedTrace ?? observers.accessories.lazy.compactMap { $0.trace(of: request) }.first
+        let trace = joinedTrace ?? accessories.lazy.compactMap { $0.trace(of: request) }.first
         facts = Facts(
             id: id, request: request, entityHeaders: entityHeaders, tag: tag, secrets: secrets, trace: trace,
-            startsTrace: joinedTrace == nil && trace != nil, row: row, origin: observers.origin)
+            startsTrace: joinedTrace == nil && trace != nil, row: row, origin: origin)
     }
 
     /// A number that is unique among the calls of the process.
@@ -176,7 +176,7 @@ public struct CallEvent: Sendable {
     let sent: SentAttempt?
 }
 
-/// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
+/// Observes the calls of a manager. Each of the first four methods is called once for every observed call, in this order,
 /// however the call ends.
 ///
 /// ```swift
@@ -186,6 +186,9 @@ public struct CallEvent: Sendable {
 /// A call that fails before it has a request, for example because the table lacks its domain, is not reported. The
 /// methods are called one after the other for each call, on any thread, and the call waits until they return.
 public protocol RequestAccessory: Sendable {
+    /// Receives the end of an attempt.
+    typealias AttemptEnd = @Sendable (_ result: Result<HTTPResponse, NetworkError>) -> Void
+
     /// Called just before a call starts.
     func willStart(_ call: ObservedCall)
     /// Called when a call has started and can be cancelled.
@@ -196,6 +199,18 @@ public protocol RequestAccessory: Sendable {
     func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>)
     /// Called for every event of a call.
     func handle(_ event: CallEvent)
+    /// Called first, on the caller's thread and with its task-local values. `false` keeps a call from this observer: none of
+    /// the other methods is called for it, and if no observer wants it, no events are made.
+    func observes(_ request: HTTPRequest) -> Bool
+    /// Called before each attempt and each hop of a redirect is sent. Fields that are set here are sent, but not signed, and
+    /// take the place of `traceparent` and `baggage` of ``ObservedCall/trace``.
+    ///
+    /// - Parameters:
+    ///   - request: the request that is about to be sent.
+    ///   - resends: how many requests were sent for the call before; 0 for the first one.
+    /// - Returns: a closure that is called once with the response to this request or its failure. A streamed body is not read
+    ///   yet. `nil` for none.
+    func willSend(_ request: inout HTTPRequest, of call: ObservedCall, resends: Int) -> AttemptEnd?
     /// Called before the other methods for a call without a trace. The first trace that an observer returns is the call's.
     func trace(of request: HTTPRequest) -> TraceParent?
     /// Called with each piece of a streamed response that the caller reads, before the caller gets it.
@@ -213,6 +228,10 @@ extension RequestAccessory {
     public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {}
     /// Does nothing.
     public func handle(_ event: CallEvent) {}
+    /// `true`.
+    public func observes(_ request: HTTPRequest) -> Bool { true }
+    /// Changes nothing.
+    public func willSend(_ request: inout HTTPRequest, of call: ObservedCall, resends: Int) -> AttemptEnd? { nil }
     /// `nil`.
     public func trace(of request: HTTPRequest) -> TraceParent? { nil }
     /// Does nothing.
@@ -251,6 +270,17 @@ public protocol CallMeter: RequestAccessory {
     func count(_ kind: CallEvent.Kind)
     /// Called when a call has ended, before its caller gets the result.
     func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration)
+    /// Called when an established connection was closed, on the engine's thread, so it must be quick.
+    ///
+    /// - Parameters:
+    ///   - origin: scheme, host and port of the request that the connection was opened for: `https://example.org:443`.
+    ///   - time: how long it was open.
+    func connectionDidClose(to origin: String, after time: Duration)
+}
+
+extension CallMeter {
+    /// Does nothing.
+    public func connectionDidClose(to origin: String, after time: Duration) {}
 }
 
 extension RequestOptions.Values {

@@ -55,8 +55,13 @@ final class CallReporters: Sendable {
         }
     }
 
-    var makesEvents: Bool { !accessories.isEmpty || hub.isActive }
-    var isEmpty: Bool { meters.isEmpty && !makesEvents }
+    var isEmpty: Bool { meters.isEmpty && accessories.isEmpty && !hub.isActive }
+
+    /// The accessories that want to observe the call of a request.
+    func accessories(observing request: HTTPRequest) -> [any RequestAccessory] {
+        guard let first = accessories.firstIndex(where: { !$0.observes(request) }) else { return accessories }
+        return accessories[..<first] + accessories[(first + 1)...].filter { $0.observes(request) }
+    }
 }
 
 /// An attempt of an observed call, or the hop of one.
@@ -85,6 +90,8 @@ final class CallReporter: Sendable {
     struct Attempt {
         /// `nil` if no events are made.
         fileprivate let sent: SentAttempt?
+        /// What the observers want to be called with at its end.
+        fileprivate var ends: [RequestAccessory.AttemptEnd] = []
         fileprivate let start: MonotonicTime
     }
 
@@ -92,15 +99,27 @@ final class CallReporter: Sendable {
     let call: ObservedCall?
     private let row: ObservedCall.Row?
     private let observers: CallReporters
+    /// Those of the observers' accessories that observe this call.
+    private let accessories: [any RequestAccessory]
     private let startedAt = MonotonicTime.now
     private let phase = Atomic(Phase.new.rawValue)
     private let attempts = Atomic(0)
+    private let sentCount = Atomic(0)
 
-    /// - Parameter call: makes the call as the observers see it, if it is needed.
-    init(_ observers: CallReporters, row: ObservedCall.Row?, _ call: () -> ObservedCall) {
+    /// `nil` when nothing observes the call.
+    ///
+    /// - Parameter call: makes the call as these accessories see it, if it is needed.
+    init?(
+        _ observers: CallReporters, of request: HTTPRequest, row: ObservedCall.Row?,
+        _ call: ([any RequestAccessory]) -> ObservedCall
+    ) {
+        let accessories = observers.accessories(observing: request)
+        let makesEvents = !accessories.isEmpty || observers.hub.isActive
+        guard makesEvents || !observers.meters.isEmpty else { return nil }
         self.observers = observers
+        self.accessories = accessories
         self.row = row
-        self.call = observers.makesEvents ? call() : nil
+        self.call = makesEvents ? call(accessories) : nil
     }
 
     var trace: TraceParent? { call?.trace }
@@ -117,13 +136,28 @@ final class CallReporter: Sendable {
         guard advance(from: .new, to: .started) else { return }
         observers.count { $0.callDidStart() }
         guard let call else { return }
-        for accessory in observers.accessories { accessory.willStart(call) }
+        for accessory in accessories { accessory.willStart(call) }
         report(.started, of: call)
-        for accessory in observers.accessories { accessory.didStart(call) }
+        for accessory in accessories { accessory.didStart(call) }
+    }
+
+    /// Lets the observers change a request that is about to be sent.
+    ///
+    /// - Returns: what they want to be called with at its end.
+    func willSend(_ request: inout HTTPRequest) -> [RequestAccessory.AttemptEnd] {
+        guard let call = call?.sending(request) else { return [] }
+        let resends = sentCount.add(1, ordering: .relaxed).oldValue
+        var ends: [RequestAccessory.AttemptEnd] = []
+        for accessory in accessories {
+            if let end = accessory.willSend(&request, of: call, resends: resends) { ends.append(end) }
+        }
+        return ends
     }
 
     /// Reports the start of an attempt, or of a redirect's hop, which belongs to the attempt that was redirected.
-    func beginAttempt(_ request: HTTPRequest, hop: Int) -> Attempt {
+    ///
+    /// - Parameter ends: called with its end.
+    func beginAttempt(_ request: HTTPRequest, hop: Int, _ ends: [RequestAccessory.AttemptEnd]) -> Attempt {
         observers.count { $0.attemptDidStart(request) }
         let now = MonotonicTime.now
         guard let call else { return Attempt(sent: nil, start: now) }
@@ -131,7 +165,7 @@ final class CallReporter: Sendable {
             hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
         let sent = SentAttempt(number, hop, request, of: call)
         report(.sending(attempt: number, request), of: sent.call, hop: hop, at: now, sent: sent)
-        return Attempt(sent: sent, start: now)
+        return Attempt(sent: sent, ends: ends, start: now)
     }
 
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ response: HTTPResponse) {
@@ -140,6 +174,7 @@ final class CallReporter: Sendable {
         observers.count { $0.attemptDidEnd(request, with: response, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
+        for end in attempt.ends { end(.success(response)) }
     }
 
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
@@ -148,6 +183,7 @@ final class CallReporter: Sendable {
         observers.count { $0.attemptDidFail(request, with: error, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
+        for end in attempt.ends { end(.failure(error)) }
     }
 
     private func report(_ kind: CallEvent.Kind, of sent: SentAttempt, at now: MonotonicTime, after time: Duration) {
@@ -167,12 +203,12 @@ final class CallReporter: Sendable {
         let event = CallEvent(
             call: call, offset: startedAt.duration(to: now), kind: kind, hop: hop, elapsed: elapsed, sent: sent)
         if observers.hub.isActive { observers.hub.send(event) }
-        for accessory in observers.accessories { accessory.handle(event) }
+        for accessory in accessories { accessory.handle(event) }
     }
 
     func didRead(_ chunk: Data) {
         guard let call else { return }
-        for accessory in observers.accessories { accessory.didRead(chunk, of: call) }
+        for accessory in accessories { accessory.didRead(chunk, of: call) }
     }
 
     /// Reports the end of the call before its caller gets the result. Does nothing for a call that never started.
@@ -183,13 +219,13 @@ final class CallReporter: Sendable {
             observers.count { $0.callDidEnd(with: result, after: time) }
         }
         guard let call else { return }
-        for accessory in observers.accessories { accessory.willFinish(call, result) }
+        for accessory in accessories { accessory.willFinish(call, result) }
         report(.finished(result), of: call)
     }
 
     func didFinish(_ result: Result<HTTPResponse, NetworkError>) {
         guard advance(from: .finishing, to: .finished), let call else { return }
-        for accessory in observers.accessories { accessory.didFinish(call, result) }
+        for accessory in accessories { accessory.didFinish(call, result) }
     }
 
     private func advance(from: Phase, to: Phase) -> Bool {

@@ -85,7 +85,7 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
 }
 
 let closeSocketCallback: curl_closesocket_callback = { context, descriptor in
-    if let context { Engine.from(context).sockets.closed(descriptor) }
+    if let context { Engine.from(context).closed(descriptor) }
     return close(descriptor)
 }
 

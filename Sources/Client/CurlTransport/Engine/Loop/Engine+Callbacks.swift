@@ -34,9 +34,10 @@ extension Engine {
     }
 
     /// The sockets of the connections that no transfer uses.
-    private var idleSockets: [CInt] {
-        sockets.idle(exceptPorts: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.localPort }))
-    }
+    private var idleSockets: [CInt] { sockets.idle(exceptPorts: busyPorts) }
+
+    /// The local ports of running transfers.
+    var busyPorts: Set<Int> { Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.localPort }) }
 
     var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
 

@@ -129,8 +129,13 @@ final class Engine: CallbackContext, @unchecked Sendable {
     }
 
     func opened(_ descriptor: CInt, _ handle: EasyHandle) {
-        sockets.opened(descriptor, isPooled: handle.isPooled)
+        sockets.opened(descriptor, isPooled: handle.isPooled, origin: handle.transfer?.target.origin ?? "")
         services?.opened(descriptor)
+    }
+
+    func closed(_ descriptor: CInt) {
+        guard let (origin, time) = sockets.closed(descriptor) else { return }
+        configuration.connectionDidClose?(origin, time)
     }
 
     func wholeSeconds(_ duration: Duration) -> Int {
@@ -262,7 +267,8 @@ final class Engine: CallbackContext, @unchecked Sendable {
 
     private var gauges: EngineGauges {
         EngineGauges(
-            easyHandles: handles.all.count, sockets: sockets.openCount, isRunning: true, transfers: runningCount,
+            easyHandles: handles.all.count, sockets: sockets.openCount,
+            origins: sockets.origins(exceptPorts: busyPorts), isRunning: true, transfers: runningCount,
             waiting: queue.waiting)
     }
 

@@ -29,6 +29,9 @@ struct SocketTable {
         var isUnused = false
         /// The socket's inode number, which, unlike the descriptor, is not reused.
         var inode: ino_t = 0
+        /// The origin of the request that it was opened for; empty for a probe.
+        var origin = ""
+        var openedAt: MonotonicTime?
     }
 
     let events: EventQueue
@@ -38,17 +41,24 @@ struct SocketTable {
 
     init(_ events: EventQueue) { self.events = events }
 
-    mutating func opened(_ descriptor: CInt, isPooled: Bool = true) {
+    mutating func opened(_ descriptor: CInt, isPooled: Bool = true, origin: String = "") {
         reserve(descriptor)
         forgetInput(descriptor)
-        entries[Int(descriptor)] = Entry(isOpenedByEngine: true, isPooled: isPooled, inode: Self.inode(of: descriptor))
+        entries[Int(descriptor)] = Entry(
+            isOpenedByEngine: true, isPooled: isPooled, inode: Self.inode(of: descriptor), origin: origin,
+            openedAt: .now)
     }
 
-    mutating func closed(_ descriptor: CInt) {
+    /// - Returns: the origin of an established connection, and how long it was open.
+    @discardableResult
+    mutating func closed(_ descriptor: CInt) -> (origin: String, time: Duration)? {
         // The kernel removes a closed descriptor from epoll by itself.
-        guard entries.indices.contains(Int(descriptor)) else { return }
+        guard entries.indices.contains(Int(descriptor)) else { return nil }
         forgetInput(descriptor)
+        let entry = entries[Int(descriptor)]
         entries[Int(descriptor)] = Entry()
+        guard entry.isConnected, !entry.origin.isEmpty else { return nil }
+        return entry.openedAt.map { (entry.origin, $0.duration(to: .now)) }
     }
 
     /// Sets the events that libcurl waits for, as reported to its socket callback.
@@ -185,6 +195,17 @@ struct SocketTable {
         open.filter {
             entries[Int($0)].isPooled && entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0))
         }
+    }
+
+    /// The open sockets by origin, without those of probes. Idle are those of ``idle(exceptPorts:)``.
+    func origins(exceptPorts busy: Set<Int>) -> [String: EngineGauges.Connections] {
+        let idle = Set(idle(exceptPorts: busy))
+        var origins: [String: EngineGauges.Connections] = [:]
+        for descriptor in open where !entries[Int(descriptor)].origin.isEmpty {
+            let state: WritableKeyPath<EngineGauges.Connections, Int> = idle.contains(descriptor) ? \.idle : \.active
+            origins[entries[Int(descriptor)].origin, default: EngineGauges.Connections()][keyPath: state] += 1
+        }
+        return origins
     }
 
     private static func inode(of descriptor: CInt) -> ino_t {
