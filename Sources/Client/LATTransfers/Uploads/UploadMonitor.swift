@@ -45,10 +45,17 @@ final class UploadMonitor: Sendable {
         latest.finish(last)
     }
 
-    private func note(_ event: BodyEvent, of index: Int) {
+    /// Records the number of bytes of the only file that were sent, as ``UploadLedger/reach(_:isEarlier:at:)``.
+    func reach(_ position: Int64, isEarlier: Bool = false) {
+        record { $0.reach(position, isEarlier: isEarlier, at: $1) }
+    }
+
+    private func note(_ event: BodyEvent, of index: Int) { record { $0.note(event, of: index, at: $1) } }
+
+    private func record(_ change: (inout UploadLedger, Duration) -> Void) {
         let time = ContinuousClock.now - start
         state.withLock { state in
-            state.ledger.note(event, of: index, at: time)
+            change(&state.ledger, time)
             // Readers fetch the progress between two reports themselves: see ``ProgressUpdates``.
             guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {
                 return
