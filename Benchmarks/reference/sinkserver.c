@@ -1,5 +1,6 @@
-// The server of the benchmark's `upload` row. Reads and discards request bodies that have a Content-Length. Responds to
-// each with 200 and the number of bytes it read. Prints the port on which it listens (loopback, chosen by the system),
+// The server of the benchmark's `upload` and `resumable` rows. Reads and discards request bodies that have a Content-Length. Responds to
+// each with 200 and the number of bytes it read. An empty POST begins an upload of tus 1.0, to which each PATCH appends,
+// whatever its offset. Prints the port on which it listens (loopback, chosen by the system),
 // and ends when its standard input closes.
 
 #define _GNU_SOURCE  // accept4, strcasestr, memmem
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 static char buffer[1 << 20];
+// The bytes of the upload of tus.
+static long long stored;
 
 static void die(const char *what) {
     fprintf(stderr, "sinkserver: %s: %s\n", what, strerror(errno));
@@ -36,6 +39,9 @@ static int serve(int connection) {
     *end = '\0';
     const char *length = strcasestr(buffer, "\r\nContent-Length:");
     long long wanted = length ? atoll(length + 17) : 0;
+    int creates = wanted == 0 && strncmp(buffer, "POST ", 5) == 0;
+    int appends = strncmp(buffer, "PATCH ", 6) == 0;
+    int asks = strncmp(buffer, "HEAD ", 5) == 0 || strncmp(buffer, "OPTIONS ", 8) == 0;
     long long received = (long long)(head - (size_t)(end + 4 - buffer));
     if (strcasestr(buffer, "\r\nExpect: 100-continue") && received == 0)
         if (write(connection, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 25) return 0;
@@ -43,6 +49,14 @@ static int serve(int connection) {
         ssize_t got = read(connection, buffer, sizeof buffer);
         if (got <= 0) return 0;
         received += got;
+    }
+    if (creates || appends || asks) {
+        stored = creates ? 0 : stored + received;
+        char answer[160];
+        int count = snprintf(answer, sizeof answer,
+                             "HTTP/1.1 %s\r\nTus-Resumable: 1.0.0\r\nLocation: /1\r\nUpload-Offset: %lld\r\n"
+                             "Content-Length: 0\r\n\r\n", creates ? "201 Created" : "200 OK", stored);
+        return write(connection, answer, (size_t)count) == count;
     }
     char body[32], answer[128];
     int size = snprintf(body, sizeof body, "%lld", received);

@@ -14,3 +14,18 @@ func upload(_ manager: CentralRequestManager, _ arguments: Arguments, _ path: St
     else { throw Failure("\(arguments.url): not all of \(path) arrived") }
     measurement.finish()
 }
+
+/// Modes `put` and `tus`: the file as the whole body, in one request and in parts by tus 1.0.
+func put(_ manager: CentralRequestManager, _ arguments: Arguments, _ path: String) async throws {
+    let measurement = Measurement("lat", arguments)
+    let upload =
+        arguments.mode == "tus"
+        ? manager.upload(arguments.url, body: .file(path), resumable: .tus)
+        : manager.upload(arguments.url, body: .file(path))
+    for await _ in upload.progress {}
+    let response = try await upload.value
+    let size = upload.currentProgress.total ?? -1
+    let received = response.headers["Upload-Offset"] ?? response.text
+    guard received == "\(size)" else { throw Failure("\(arguments.url): not all of \(path) arrived") }
+    measurement.finish()
+}
