@@ -1,7 +1,7 @@
-// The server of the benchmark's `upload` and `resumable` rows. Reads and discards request bodies that have a Content-Length. Responds to
-// each with 200 and the number of bytes it read. An empty POST begins an upload of tus 1.0, to which each PATCH appends,
-// whatever its offset. Prints the port on which it listens (loopback, chosen by the system),
-// and ends when its standard input closes.
+// The server of the benchmark's `upload` and `resumable` rows. Reads and discards request bodies that have a Content-Length.
+// Responds to each with 200 and the number of bytes it read. An empty POST or PUT begins an upload of tus 1.0 or of the IETF
+// draft, to which each PATCH appends, whatever its offset; POST with `?uploads` begins one of S3, whose parts are counted.
+// Prints the port on which it listens (loopback, chosen by the system), and ends when its standard input closes.
 
 #define _GNU_SOURCE  // accept4, strcasestr, memmem
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static char buffer[1 << 20];
-// The bytes of the upload of tus.
+// The bytes of the upload.
 static long long stored;
 
 static void die(const char *what) {
@@ -39,7 +39,10 @@ static int serve(int connection) {
     *end = '\0';
     const char *length = strcasestr(buffer, "\r\nContent-Length:");
     long long wanted = length ? atoll(length + 17) : 0;
-    int creates = wanted == 0 && strncmp(buffer, "POST ", 5) == 0;
+    int posts = strncmp(buffer, "POST ", 5) == 0, puts = strncmp(buffer, "PUT ", 4) == 0;
+    int multipart = strstr(buffer, "?uploads=") || strstr(buffer, "uploadId=");
+    int creates = wanted == 0 && (posts || puts);
+    int completes = strcasestr(buffer, "\r\nUpload-Complete: ?1") != NULL;
     int appends = strncmp(buffer, "PATCH ", 6) == 0;
     int asks = strncmp(buffer, "HEAD ", 5) == 0 || strncmp(buffer, "OPTIONS ", 8) == 0;
     long long received = (long long)(head - (size_t)(end + 4 - buffer));
@@ -50,12 +53,16 @@ static int serve(int connection) {
         if (got <= 0) return 0;
         received += got;
     }
-    if (creates || appends || asks) {
-        stored = creates ? 0 : stored + received;
-        char answer[160];
+    if (creates || appends || asks || multipart) {
+        if (creates) stored = 0;
+        if (appends || (puts && multipart)) stored += received;
+        static const char id[] = "<UploadId>1</UploadId>";
+        char answer[320];
         int count = snprintf(answer, sizeof answer,
                              "HTTP/1.1 %s\r\nTus-Resumable: 1.0.0\r\nLocation: /1\r\nUpload-Offset: %lld\r\n"
-                             "Content-Length: 0\r\n\r\n", creates ? "201 Created" : "200 OK", stored);
+                             "Upload-Draft-Interop-Version: 8\r\nUpload-Complete: %s\r\nETag: \"1\"\r\n"
+                             "Content-Length: %zu\r\n\r\n%s", creates ? "201 Created" : "200 OK", stored,
+                             completes ? "?1" : "?0", multipart ? sizeof id - 1 : 0, multipart ? id : "");
         return write(connection, answer, (size_t)count) == count;
     }
     char body[32], answer[128];

@@ -361,10 +361,13 @@ def run_upload(turn):
         ])
 
 
+RESUMABLE = ("tus", "standard", "s3")
+
+
 def run_resumable(turn):
     with sink() as (url, path):
         in_turn(turn, [
-            ("lat tus", lambda: program("lat-bench", "tus", url, 1, 1, 0, path)),
+            *((f"lat {style}", lambda style=style: program("lat-bench", style, url, 1, 1, 0, path)) for style in RESUMABLE),
             ("lat put", lambda: program("lat-bench", "put", url, 1, 1, 0, path)),
         ])
 
@@ -739,7 +742,8 @@ if "download" in rows:
 if "upload" in rows:
     compare("upload", "1 GiB multipart from a path, wall time", "curl -F", "lat upload", "curl -F", "seconds", 1.2)
     at_most("upload", "1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
-compare("resumable", "1 GiB in parts by tus 1.0, wall time", "a plain PUT", "lat tus", "lat put", "seconds", 1.15)
+for style, name in zip(RESUMABLE, ("tus 1.0", "the IETF draft", "S3")):
+    compare("resumable", f"1 GiB in parts by {name}, wall time", "a plain PUT", f"lat {style}", "lat put", "seconds", 1.15)
 compare("segments", "200 MiB at 10 MB/s a connection, wall time: 4 segments", "1 segment", "lat 4 segments",
         "lat 1 segment", "seconds", 1 / 3.5)
 compare("queue", "5,000 downloads added to a queue", "as many files written in C", "lat queue", "c files", "seconds", None)

@@ -57,8 +57,11 @@ extension UploadCommand {
             "A file and the name of its field. Repeat it for more files: all go into one multipart/form-data body.")
     static let body = Option("--body", value: "PATH", help: "One file as the whole body, as FILE.")
     static let resumableOption = Option(
-        "--resumable", value: "tus|standard|s3",
-        help: "Sends FILE in parts by tus 1.0, the IETF draft or S3. The same command goes on where it stopped.")
+        "--resumable", value: "tus|standard|s3", isValueOptional: true,
+        kind: .choices([.init("tus"), .init("standard"), .init("s3")]),
+        help:
+            "Sends FILE in parts by tus 1.0, the IETF draft or S3; without a name, by what the server speaks. The same command "
+            + "goes on where it stopped.")
     static let partSize = Option(
         "--part-size", value: "BYTES", help: "With --resumable: the largest part. Default: a hundredth, at least 4 MiB."
     )
@@ -92,14 +95,15 @@ extension UploadCommand {
 
         With --resumable, a journal beside FILE tells where the upload is on the server.
         After Ctrl-C, an error or a crash, the same command goes on from there, if FILE
-        is still the same. S3 takes the key from the environment, as other programs do:
+        is still the same. Without a name, OPTIONS asks the server what it speaks; one
+        that speaks nothing of it gets an ordinary upload. S3 takes the key from the environment, as other programs do:
         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION.
 
         Examples
           lat upload http://127.0.0.1:8080/photos --file img=a.png -p title=Holiday
           lat upload http://127.0.0.1:8080/photos -F img=a.png -F img=b.png -F doc=c.pdf
           lat upload http://127.0.0.1:8080/report.pdf --body report.pdf
-          lat upload http://127.0.0.1:8080/report.pdf report.pdf --resumable standard
+          lat upload http://127.0.0.1:8080/report.pdf report.pdf --resumable
 
         Exit codes: 0 success, 1 the status is not a success (the body is still shown),
         2 the command line or a file cannot be used, 3 no response, 130 interrupted.
@@ -143,13 +147,14 @@ extension UploadCommand {
         guard case .whole = content else {
             throw UsageError("\(resumableOption.name) needs one file as the whole body; write lat upload URL FILE")
         }
-        let styles: [String: ResumableUpload] = ["tus": .tus, "standard": .standard, "s3": .s3]
-        guard var upload = styles[name] else {
+        // Without a name, the server is asked before the upload.
+        guard let style = name.isEmpty ? .standard : ResumableUpload.Style(rawValue: name) else {
             throw UsageError(
                 "\(resumableOption.name) \"\(SafeText.line(name))\" is unknown; write tus, standard or s3")
         }
-        upload.partSize = try arguments.number(partSize, 1...(5 << 30)).map(Int64.init)
-        if let count = try arguments.number(parallel, 1...64) { upload.parallel = count }
+        var upload = ResumableUpload(
+            style, partSize: try arguments.number(partSize, 1...(5 << 30)).map(Int64.init),
+            parallel: try arguments.number(parallel, 1...64))
         upload.journalFolder = try arguments.file(journal, "write --journal DIR")
         upload.resumesEarlierRun = !arguments.contains(noResume)
         return upload
@@ -196,7 +201,7 @@ private struct UploadRun {
         let start = ContinuousClock.now
         let upload: UploadTask<HTTPResponse>
         do {
-            upload = try self.upload()
+            upload = try await self.upload()
         } catch let error as NetworkError {
             return console.fail(error, command.arguments)
         }
@@ -226,39 +231,35 @@ private struct UploadRun {
 
     // MARK: Sending
 
-    private func upload() throws -> UploadTask<HTTPResponse> {
+    private func upload() async throws -> UploadTask<HTTPResponse> {
         var configuration = CentralRequestManager.Configuration.inspected
         configuration.headers = RequestSettings.headers
         configuration.setProxy(command.arguments)
+        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
+        if command.resumable != nil {
+            configuration.retries = try command.arguments.number(UploadCommand.retries, 0...1_000) ?? 3
+        }
         if let user = command.user {
             let authentication = Authentication.basic(user: user.name, password: user.password)
             configuration.interceptors = [RequestChange { $0.authentication = authentication }]
         }
-        if command.resumable != nil {
-            configuration.retries = try command.arguments.number(UploadCommand.retries, 0...1_000) ?? 3
-        }
-        if command.arguments.value(UploadCommand.resumableOption) == "s3" {
+        let resumable = try await UploadProtocol.choose(command, configuration)
+        if resumable?.style == .s3 {
             configuration.signer = try UploadCommand.signer(ProcessInfo.processInfo.environment)
         }
-        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         let manager = try CentralRequestManager(configuration: configuration)
         let parameters = command.parameters.isEmpty ? nil : command.parameters
-        switch command.content {
-        case .parts(let files):
+        switch (command.content, resumable) {
+        case (.parts(let files), _):
             return manager.upload(
                 command.url, method: command.method, files: files.map { UploadFile(name: $0.name, path: $0.path) },
                 parameters: parameters, timeout: command.timeout, headers: command.headers)
-        case .whole(let path):
-            if var resumable = command.resumable {
-                // Fields beside a file of tus are its metadata.
-                let isTus = command.arguments.value(UploadCommand.resumableOption) == "tus"
-                if isTus {
-                    resumable.metadata = command.parameters.mapValues { $0.string ?? "\($0)" }
-                }
-                return manager.upload(
-                    command.url, method: command.method, body: .file(path), resumable: resumable,
-                    parameters: isTus ? nil : parameters, timeout: command.timeout, headers: command.headers)
-            }
+        case (.whole(let path), let resumable?):
+            return manager.upload(
+                command.url, method: command.method, body: .file(path), resumable: resumable,
+                parameters: resumable.style == .tus ? nil : parameters, timeout: command.timeout,
+                headers: command.headers)
+        case (.whole(let path), nil):
             return manager.upload(
                 command.url, method: command.method, body: .file(path), parameters: parameters,
                 timeout: command.timeout, headers: command.headers)

@@ -40,6 +40,8 @@ extension MockServer {
             public var limits: [String: Int64] = [:]
             /// Whether the server wants digests (RFC 9530 §4), and compares them. Default `false`.
             public var wantsDigests = false
+            /// Whether content and files beyond the limits are refused with 413. Default `true`.
+            public var refusesTooLarge = true
             /// The status of the answer to complete content. Default 200.
             public var status = 200
             /// Whether the result of a complete upload is sent again to who asks for it. Default `true`.
@@ -223,7 +225,7 @@ extension MockServer.Uploads: BodyReceiver {
             case "OPTIONS":
                 guard settings.answersOptions else { return .status(405) }
                 let fields: HTTPHeaders = ["Accept-Patch": "application/partial-upload"]
-                return MockReply(status: 204, headers: fields.merging(limits).merging(wants))
+                return MockReply(status: 204, headers: fields.merging(named).merging(limits).merging(wants))
             case "POST", "PUT", "PATCH":
                 state.contents.append(session.plain)
                 return MockReply.status(settings.status)
@@ -305,6 +307,8 @@ extension MockServer.Uploads: BodyReceiver {
 extension MockServer.Uploads {
     private var version: String { "\(settings.interopVersion)" }
 
+    private var named: HTTPHeaders { ["Upload-Draft-Interop-Version": version] }
+
     private func matches(_ headers: HTTPHeaders) -> Bool { headers["Upload-Draft-Interop-Version"] == version }
 
     /// Whether a request completes the upload; `nil` if it does not say so.
@@ -329,10 +333,11 @@ extension MockServer.Uploads {
     }
 
     private func limited(_ size: Int64?, _ length: Int64?) -> MockReply? {
+        guard settings.refusesTooLarge else { return nil }
         let isTooLarge =
             (size ?? 0) > settings.limits["max-append-size"] ?? .max
             || (length ?? 0) > settings.limits["max-size"] ?? .max
-        return isTooLarge ? MockReply(status: 413, headers: limits) : nil
+        return isTooLarge ? MockReply(status: 413, headers: named.merging(limits)) : nil
     }
 
     private func problem(

@@ -316,6 +316,7 @@ extension FileVersion {
     fileprivate init(_ status: stat) {
         self.init(
             size: Int64(status.st_size), seconds: Int64(status.st_mtim.tv_sec),
-            nanoseconds: Int64(status.st_mtim.tv_nsec), inode: UInt64(status.st_ino), device: UInt64(status.st_dev))
+            nanoseconds: Int64(status.st_mtim.tv_nsec), changeSeconds: Int64(status.st_ctim.tv_sec),
+            changeNanoseconds: Int64(status.st_ctim.tv_nsec), inode: UInt64(status.st_ino))
     }
 }

@@ -16,20 +16,26 @@ package struct FileSlice: Hashable, Sendable {
     }
 }
 
-/// What tells two versions of a file apart without reading it.
+/// What tells two versions of a file apart without reading it. The number of the device is not part of it, because it may
+/// differ after the next start of the system.
 package struct FileVersion: Hashable, Sendable {
     package var size: Int64
     /// The time of the last change of the content.
     package var seconds: Int64
     package var nanoseconds: Int64
+    /// The time of the last change of the content or of what the system keeps about it, which programs cannot set.
+    package var changeSeconds: Int64
+    package var changeNanoseconds: Int64
     package var inode: UInt64
-    package var device: UInt64
 
-    package init(size: Int64, seconds: Int64, nanoseconds: Int64, inode: UInt64, device: UInt64) {
+    package init(
+        size: Int64, seconds: Int64, nanoseconds: Int64, changeSeconds: Int64, changeNanoseconds: Int64, inode: UInt64
+    ) {
         self.size = size
         self.seconds = seconds
         self.nanoseconds = nanoseconds
+        self.changeSeconds = changeSeconds
+        self.changeNanoseconds = changeNanoseconds
         self.inode = inode
-        self.device = device
     }
 }

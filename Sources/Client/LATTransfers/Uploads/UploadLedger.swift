@@ -47,17 +47,18 @@ struct UploadLedger: Sendable {
     /// - Parameter isEarlier: Whether they were sent in an earlier run, and so say nothing about the rate.
     mutating func reach(_ position: Int64, isEarlier: Bool, at time: Duration) {
         guard hasSucceeded == nil, !entries.isEmpty else { return }
-        move(0, to: position, at: time)
-        if isEarlier { metered = completed }
+        move(0, to: position, isEarlier: isEarlier, at: time)
     }
 
-    private mutating func move(_ index: Int, to position: Int64, at time: Duration) {
+    private mutating func move(_ index: Int, to position: Int64, isEarlier: Bool = false, at time: Duration) {
         entries[index].hasBegun = true
         entries[index].position = position
         // A sealed file is slightly longer than the original.
         entries[index].completed = max(entries[index].completed, min(position, entries[index].item.total ?? .max))
         current = max(current, index)
-        if time >= Self.warmUp, rate.isDue(at: time) {
+        if isEarlier {
+            metered = completed
+        } else if time >= Self.warmUp, rate.isDue(at: time) {
             rate.note(completed - metered, at: time)
             metered = completed
         }

@@ -120,7 +120,7 @@ import Testing
         let (server, url) = try store { request in
             switch (request.method, request.target.contains("uploadId=u%261")) {
             case ("POST", true): .text("<Error><Code>NoSuchUpload</Code></Error>", status: 404)
-            case ("HEAD", _): MockReply(headers: ["ETag": "\"\(tag.value)\""])
+            case ("HEAD", _): MockReply(headers: ["ETag": "\"\(tag.value)\"", "Content-Length": "3000"])
             default: nil
             }
         }
@@ -147,6 +147,56 @@ import Testing
         let error = await failure { try await manager.upload(url, body: .file(fixture.path), resumable: .s3).value }
         #expect(error?.kind == .protocolViolation && error?.message.contains("forgot the upload") == true)
         #expect(server.requests.count { $0.target.hasSuffix("?uploads=") } == 4)
+    }
+
+    @Test func partThatArrivesLateIsRemovedToo() async throws {
+        let fixture = try UploadFixture(size: 3_000)
+        let lists = Box(0)
+        let (server, url) = try store { request in
+            switch request.method {
+            case "PUT": return .status(400)
+            case "DELETE": return .status(204)
+            case "GET":
+                lists.change { $0 += 1 }
+                return lists.value == 1
+                    ? .text("<Part><PartNumber>1</PartNumber><ETag>a</ETag></Part>")
+                    : .text("<Error><Code>NoSuchUpload</Code></Error>", status: 404)
+            default: return nil
+            }
+        }
+        let s3 = ResumableUpload.s3(partSize: 1_000)
+        let kept = await failure { try await manager.upload(url, body: .file(fixture.path), resumable: s3).value }
+        #expect(kept?.response?.status == 400 && fixture.leftovers.count == 1)
+        var anew = s3
+        anew.resumesEarlierRun = false
+        _ = await failure { [anew] in try await manager.upload(url, body: .file(fixture.path), resumable: anew).value }
+        let methods = server.requests.map(\.method)
+        #expect(methods.count { $0 == "DELETE" } == 2, "\(methods)")
+    }
+
+    @Test func wrongPartsEndTheUpload() async throws {
+        let fixture = try UploadFixture(size: 3_000)
+        let (server, url) = try store { request in
+            switch (request.method, request.target.contains("uploadId=")) {
+            case ("POST", true): .text("<Error><Code>InvalidPart</Code></Error>", status: 400)
+            case ("GET", _): .text("<ListPartsResult/>")
+            default: nil
+            }
+        }
+        let error = await failure { try await manager.upload(url, body: .file(fixture.path), resumable: .s3).value }
+        #expect(error?.response?.status == 400 && fixture.leftovers.count == 1)
+        #expect(server.requests.count { $0.method == "POST" } == 5)
+    }
+
+    @Test func tooSmallPartsAreNotKept() async throws {
+        let fixture = try UploadFixture(size: 3 << 20)
+        let server = try await S3Server(partSize: 5 << 20)
+        let url = server.url("a")
+        let error = await failure {
+            try await manager.upload(url, body: .file(fixture.path), resumable: .s3(partSize: 1 << 20)).value
+        }
+        #expect(error?.message.contains("partSize to 5242880") == true && fixture.leftovers.isEmpty)
+        #expect(server.requests.contains { $0.method == "DELETE" && $0.status == 204 })
     }
 
     @Test func failureInASuccessIsNoSuccess() async throws {

@@ -9,7 +9,8 @@ import Testing
 @Suite struct UploadPlanTests {
     typealias Step = UploadPlan.Step
 
-    private static let file = FileVersion(size: 100, seconds: 1, nanoseconds: 2, inode: 3, device: 4)
+    private static let file = FileVersion(
+        size: 100, seconds: 1, nanoseconds: 2, changeSeconds: 5, changeNanoseconds: 6, inode: 3)
 
     private func probed(_ upload: ResumableUpload, total: Int64 = 100, facts: UploadPlan.Facts = .init()) -> UploadPlan
     {
@@ -50,7 +51,8 @@ import Testing
         #expect(plan.note(.again(.conflict), to: .send(lane: 0, 25..<65)) == .again(.conflict))
         #expect(plan.step(of: 0) == .ask(lane: 0))
         #expect(
-            plan.note(.offset(101), to: .ask(lane: 0)) == .startOver, "an offset behind the end is of other content")
+            plan.note(.offset(101), to: .ask(lane: 0)) == .again(.conflict), "an odd answer does not destroy the upload"
+        )
         plan.startOver()
         #expect(plan.step(of: 0) == .create(lane: 0, 0..<0))
         #expect(plan.stored == 0)
@@ -122,23 +124,154 @@ import Testing
     @Test func standardUploadIsOptimisticUntilItKnows() {
         var plan = probed(.standard(partSize: 40))
         #expect(plan.step(of: 0) == .create(lane: 0, 0..<100))
-        var facts = UploadPlan.Facts()
-        facts.isKnown = true
-        let isNew = ["u", "v"].map { plan.noteInterim($0, facts, to: .create(lane: 0, 0..<100)) }
+        let isNew = ["u", "v"].map { plan.noteInterim($0, UploadPlan.Facts(), to: .create(lane: 0, 0..<100)) }
         #expect(isNew == [true, false], "the address stays")
-        plan.fail(.create(lane: 0, 0..<100))
-        #expect(plan.version == 8)
+        plan.fail(.create(lane: 0, 0..<100), isLost: true)
+        #expect(plan.version == 8, "the server has named it")
         #expect(plan.step(of: 0) == .ask(lane: 0))
         #expect(plan.note(.whole, to: .ask(lane: 0)) == .proceed)
         #expect(plan.serialStep == .complete)
 
-        var known = probed(.standard(partSize: 40), facts: facts)
-        #expect(known.step(of: 0) == .create(lane: 0, 0..<0))
         var unanswered = probed(.standard)
         for version in [7, 6, 5, 4, 3, 3] {
-            unanswered.fail(.create(lane: 0, 0..<100))
+            unanswered.fail(.create(lane: 0, 0..<100), isLost: true)
             #expect(unanswered.version == version)
         }
+    }
+
+    @Test func partialCreationNeedsANamedVersion() {
+        var facts = UploadPlan.Facts()
+        facts.maxPart = 40
+        var plan = probed(.standard, facts: facts)
+        #expect(plan.step(of: 0) == .create(lane: 0, 0..<100), "another server might take nothing for the whole file")
+        #expect(plan.note(.tooLarge(40), to: .create(lane: 0, 0..<100)) == .refused)
+
+        facts.version = 6
+        plan = probed(.standard, facts: facts)
+        #expect(plan.step(of: 0) == .create(lane: 0, 0..<0))
+        #expect(plan.version == 6)
+        plan.fail(.create(lane: 0, 0..<0), isLost: true)
+        #expect(plan.version == 6, "a named version is not lowered")
+
+        facts.minSize = 101
+        plan = probed(.standard, facts: facts)
+        #expect(plan.step(of: 0) == .create(lane: 0, 0..<100), "the file is too small to be continued")
+        facts.version = 9
+        plan = probed(.standard, facts: facts)
+        #expect(plan.version == 8 && !plan.isVersionKnown, "an unknown version does not count")
+    }
+
+    @Test func answerDoesNotLowerTheVersion() {
+        var plan = probed(.standard)
+        _ = plan.note(.again(.busy), to: .create(lane: 0, 0..<100))
+        plan.fail(.create(lane: 0, 0..<100))
+        #expect(plan.version == 8)
+    }
+
+    @Test(arguments: [Step.create(lane: 0, 0..<40), .send(lane: 0, 0..<40)])
+    func offsetBeyondWhatWasSentIsRefused(step: Step) {
+        var plan = probed(.tus(partSize: 40))
+        _ = plan.step(of: 0)
+        _ = plan.note(.created("u", stored: 0), to: .create(lane: 0, 0..<0))
+        let answer =
+            if case .create = step { UploadPlan.Answer.created("u", stored: 41) } else { UploadPlan.Answer.offset(41) }
+        guard case .violation(let reason) = plan.note(answer, to: step) else {
+            Issue.record("the offset is believed")
+            return
+        }
+        #expect(reason.contains("41 bytes") && reason.contains("40 were sent") && !plan.isFinished)
+    }
+
+    @Test func otherAddressInTheResponseIsRefused() {
+        var plan = probed(.standard)
+        _ = plan.noteInterim("u", UploadPlan.Facts(), to: .create(lane: 0, 0..<100))
+        guard case .violation = plan.note(.created("v", stored: 0), to: .create(lane: 0, 0..<100)) else {
+            Issue.record("both addresses are believed")
+            return
+        }
+    }
+
+    @Test func onlyNewBytesAreProgress() {
+        var plan = probed(.tus(partSize: 40))
+        _ = plan.step(of: 0)
+        _ = plan.note(.created("u", stored: 0), to: .create(lane: 0, 0..<0))
+        var heights: [Int64] = []
+        for _ in 0..<3 {
+            _ = plan.note(.offset(40), to: .send(lane: 0, 0..<40))
+            plan.fail(.send(lane: 0, 40..<80))
+            _ = plan.note(.offset(0), to: .ask(lane: 0))
+            heights.append(plan.highest)
+        }
+        #expect(heights == [40, 40, 40] && plan.stored == 0)
+    }
+
+    @Test func unusablePartsAreListedThreeTimes() {
+        var plan = UploadPlan(total: 10, .s3)
+        _ = plan.note(.created("id", stored: nil), to: .begin)
+        var outcomes: [UploadPlan.Outcome] = []
+        for _ in 0..<4 {
+            plan.noteCompletion()
+            outcomes.append(plan.note(.again(.conflict), to: .complete))
+        }
+        #expect(outcomes == [.again(.conflict), .again(.conflict), .again(.conflict), .refused])
+    }
+
+    @Test func listHasToGoOn() {
+        var plan = UploadPlan(total: 10, .s3)
+        _ = plan.note(.created("id", stored: nil), to: .begin)
+        #expect(plan.note(.listed([:], next: 8), to: .list(after: 7)) == .proceed)
+        for next in [7, 8] {
+            guard case .violation = plan.note(.listed([:], next: next), to: .list(after: 8)) else {
+                Issue.record("the list never ends")
+                return
+            }
+        }
+    }
+
+    @Test func lostEffectIsNotRepeated() {
+        for (repeats, isRepeated) in [(true, true), (false, false)] {
+            var plan = UploadPlan(total: 100, .standard, repeatsEffects: repeats)
+            _ = plan.note(.probed, to: .probe)
+            let creation = Step.create(lane: 0, 0..<100)
+            #expect(plan.completes(creation) && plan.mayRepeat(creation) == isRepeated)
+            _ = plan.noteInterim("u", UploadPlan.Facts(), to: creation)
+            #expect(plan.mayRepeat(creation), "with an address the server is asked")
+            plan.noteCompletion()
+            let outcome = plan.note(.gone, to: .ask(lane: 0))
+            #expect(outcome == (isRepeated ? .startOver : .violation(UploadPlan.doubt)))
+
+            plan.noteCompletion()
+            _ = plan.note(.offset(50), to: .ask(lane: 0))
+            #expect(!plan.mayBeComplete && plan.note(.gone, to: .ask(lane: 0)) == .startOver)
+        }
+        var facts = UploadPlan.Facts()
+        (facts.canJoin, facts.createsWithContent) = (true, true)
+        var joined = UploadPlan(total: 100, .tus(parallel: 2), repeatsEffects: false)
+        joined.take(facts)
+        _ = joined.note(.probed, to: .probe)
+        #expect(joined.step(of: 0) == .create(lane: 0, 0..<50), "a part has no effect of its own")
+        #expect(!joined.mayRepeat(.complete))
+    }
+
+    @Test func tusCreatesEmptyUnlessItMayRepeat() {
+        var facts = UploadPlan.Facts()
+        facts.createsWithContent = true
+        for (repeats, content) in [(true, 0..<100), (false, 0..<0)] as [(Bool, Range<Int64>)] {
+            var plan = UploadPlan(total: 100, .tus, repeatsEffects: repeats)
+            plan.take(facts)
+            _ = plan.note(.probed, to: .probe)
+            #expect(plan.step(of: 0) == .create(lane: 0, content))
+        }
+    }
+
+    @Test func unrepeatedResultIsVerified() {
+        var plan = probed(.standard)
+        _ = plan.note(.created("u", stored: 100), to: .create(lane: 0, 0..<100))
+        _ = plan.note(.whole, to: .ask(lane: 0))
+        #expect(plan.serialStep == .complete)
+        #expect(plan.note(.unrepeated, to: .complete) == .proceed)
+        #expect(plan.serialStep == .verify)
+        #expect(plan.note(.finished, to: .verify) == .finished && plan.isFinished)
     }
 
     @Test func refusedSizeIsHalved() {
@@ -182,6 +315,14 @@ import Testing
             _ = plan.note(.created("http://h/ü?a=b", stored: 0), to: .create(lane: 0, 0..<0))
         }
         let journal = try #require(plan.journal(identity: "i", Self.file))
+        #expect(UploadJournal(decoding: try journal.encoded()) == journal)
+    }
+
+    @Test func journalOfAnEmptyObjectIsRead() throws {
+        var plan = UploadPlan(total: 0, .s3)
+        _ = plan.note(.created("id", stored: nil), to: .begin)
+        var journal = try #require(plan.journal(identity: "i", Self.file))
+        journal.isRemoved = true
         #expect(UploadJournal(decoding: try journal.encoded()) == journal)
     }
 

@@ -26,28 +26,34 @@ extension CentralRequestManager {
     ///   - timeout: The maximum time of each request. Default `nil`: only the idle timeout applies.
     ///   - headers: Override the manager's headers; `nil` values remove them. Those that describe the content are sent with the
     ///     request that creates the upload, all others with each. Default none.
+    ///   - refreshURL: Supplies another URL when the server refuses this one with 401 or 403, as it does for expired links. If the
+    ///     new one is refused too, before any progress, the upload fails. Default `nil`.
     /// - Returns: The upload. Its ``UploadTask/value`` is the response to the request that completes it.
     @discardableResult
     public func upload(
         _ url: some URLConvertible, method: String = "PUT", body: HTTPBody, resumable: ResumableUpload,
-        parameters: Parameters? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+        parameters: Parameters? = nil, timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(),
+        refreshURL: LinkRefresh? = nil
     ) -> UploadTask<HTTPResponse> {
         let parts = CallArguments(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
-        return resume(HTTPRequest(method, url.urlText, headers: headers), parts, body, resumable)
+        return resume(HTTPRequest(method, url.urlText, headers: headers), parts, body, resumable, refreshURL)
     }
 
     /// Uploads the body of a request, which has to be a file, so that the upload can go on. The request may set credentials,
     /// retries and timeouts.
     @discardableResult
-    public func upload(_ request: HTTPRequest, resumable: ResumableUpload) -> UploadTask<HTTPResponse> {
+    public func upload(
+        _ request: HTTPRequest, resumable: ResumableUpload, refreshURL: LinkRefresh? = nil
+    ) -> UploadTask<HTTPResponse> {
         let parts = CallArguments(timeout: request.timeout ?? UploadLimits.timeout)
-        return resume(request, parts, request.body, resumable)
+        return resume(request, parts, request.body, resumable, refreshURL)
     }
 
     private func resume(
-        _ request: HTTPRequest, _ parts: CallArguments, _ body: HTTPBody?, _ resumable: ResumableUpload
+        _ request: HTTPRequest, _ parts: CallArguments, _ body: HTTPBody?, _ resumable: ResumableUpload,
+        _ refreshURL: LinkRefresh?
     ) -> UploadTask<HTTPResponse> {
-        start(resumable, body) { () throws(NetworkError) in
+        start(resumable, body, refreshURL) { () throws(NetworkError) in
             try call(request, parts)
         } conclude: { [self] response, call in
             try checked(response, of: call)
@@ -72,7 +78,8 @@ extension CentralRequestManager {
     }
 
     private func start<Value: Sendable>(
-        _ resumable: ResumableUpload, _ body: HTTPBody?, _ make: () throws(NetworkError) -> Call,
+        _ resumable: ResumableUpload, _ body: HTTPBody?, _ refreshURL: LinkRefresh? = nil,
+        _ make: () throws(NetworkError) -> Call,
         conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value
     ) -> UploadTask<Value> {
         let monitor = UploadMonitor(body.map { [UploadItem($0)] } ?? [])
@@ -99,6 +106,7 @@ extension CentralRequestManager {
         let order = UploadOrder(
             request: call.request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
             maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost, isSealed: seals(call.request),
+            refreshURL: refreshURL,
             isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPiece($0, of: call, body: $1, interim: $2) },
             sendAfter: { [self] in try await sendAfter(call, $0) })

@@ -17,7 +17,7 @@ struct DraftUpload: UploadDialect {
             message.headers["Upload-Length"] = "\(plan.total)"
             message.headers["Content-Type"] = file.contentType
             message.headers["Content-Disposition"] = ContentDisposition.inline(file.fileName)
-            message.describesFile = true
+            message.role = .creation
             add(content, to: &message, plan)
             if file.sendsChecksums, let algorithm = plan.facts.wholeChecksum {
                 message.checksums.append(
@@ -68,39 +68,64 @@ struct DraftUpload: UploadDialect {
         let headers = response.headers
         let isComplete = Self.isComplete(headers)
         switch (step, response.status) {
-        case (.probe, _): return .probed
+        // Without an answer that tells more, the file goes as an ordinary upload.
+        case (.probe, let status): return file.busy.contains(status) ? .again(.busy) : .probed
         // The result of processing the content, whatever its status, ends the upload.
         case (.create, _) where isComplete == true, (.send, _) where isComplete == true,
             (.complete, _) where isComplete == true:
-            return response.isSuccess ? .finished : .refused
+            return response.isSuccess ? result(response, plan) : .refused
         case (.create(_, let content), 200...299):
-            guard Int64(content.count) < plan.total || isComplete == false else { return .finished }
-            guard let address = response.createdURL else { return .refused }
-            return .created(address, stored: headers.number("Upload-Offset") ?? Int64(content.count))
+            let stored = headers.number("Upload-Offset")
+            if Int64(content.count) == plan.total, isComplete == nil { return result(response, plan) }
+            // A server that does not know the draft has taken the content for the whole file.
+            guard plan.lanes[0].address != nil || isComplete == false else {
+                return .violation(
+                    "the server took \(content.count) of the \(plan.total) bytes without saying that more may follow; "
+                        + "upload the file without `resumable`")
+            }
+            guard let address = response.createdURL ?? plan.lanes[0].address else { return .refused }
+            return .created(address, stored: stored ?? Int64(content.count))
         case (.ask, 200...299):
             let length = headers.number("Upload-Length")
-            guard let offset = headers.number("Upload-Offset"), length == nil || length == plan.total else {
-                return .gone
-            }
-            return isComplete == true ? .whole : .offset(offset)
-        case (.ask, 403), (.ask, 404), (.ask, 410): return .gone
-        case (.send(_, let range), 200...299):
-            if range.upperBound == plan.total, isComplete == nil { return .finished }
-            return .offset(headers.number("Upload-Offset") ?? range.upperBound)
-        case (.send, 409):
+            guard length == nil || length == plan.total else { return .again(.conflict) }
+            if isComplete == true { return .whole }
             return headers.number("Upload-Offset").map { .offset($0) } ?? .again(.conflict)
+        case (.ask, 404), (.ask, 410), (.complete, 404), (.complete, 410): return .gone
+        case (.verify, 200...299) where isComplete == true: return .finished
+        case (.verify, 404), (.verify, 410): return .gone
+        case (.send(_, let range), 200...299):
+            if range.upperBound == plan.total, isComplete == nil { return result(response, plan) }
+            return .offset(headers.number("Upload-Offset") ?? range.upperBound)
+        case (.complete, 200...299): return isComplete == nil ? .finished : .again(.conflict)
+        case (.send, 400...499) where hasProblem("completed-upload", response): return .unrepeated
+        case (.complete, 400...499) where hasProblem("completed-upload", response): return .unrepeated
+        case (.send, 409): return offset(response).map { .offset($0) } ?? .again(.conflict)
         case (.send, 403), (.send, 404), (.send, 410), (.send, 423): return .again(.conflict)
         case (.send, 413), (.create, 413): return .tooLarge(facts(headers).maxPart)
-        // The length of the upload is another one (§4.1.3).
-        case (.send, 400) where response.problem?.type == Self.problem("inconsistent-upload-length"): return .gone
-        case (.complete, 200...299): return .finished
-        // The upload is complete, and the server does not repeat the result.
-        case (.complete, 400...499): return .finished
         default:
             // The server may have stored bytes of an upload that it told of, also before it failed.
             if (500...599).contains(response.status), plan.lanes[0].address != nil { return .again(.busy) }
             return file.refusal(response)
         }
+    }
+
+    /// The answer for a response to the whole file. One that says how much there is must say all of it.
+    private func result(_ response: HTTPResponse, _ plan: UploadPlan) -> UploadPlan.Answer {
+        guard let stored = response.headers.number("Upload-Offset"), stored != plan.total else { return .finished }
+        return .violation(
+            "the server says that the upload is complete, but has \(stored) of the \(plan.total) bytes; report it there"
+        )
+    }
+
+    private func hasProblem(_ name: String, _ response: HTTPResponse) -> Bool {
+        response.problem?.type == "https://iana.org/assignments/http-problem-types#\(name)"
+    }
+
+    /// The offset that the server expects, by the field or by the problem's member.
+    private func offset(_ response: HTTPResponse) -> Int64? {
+        if let offset = response.headers.number("Upload-Offset") { return offset }
+        guard hasProblem("mismatching-upload-offset", response) else { return nil }
+        return response.problem?.members["expected-offset"]?.int64
     }
 
     func isAnnouncement(_ status: Int, _ headers: HTTPHeaders, _ plan: UploadPlan) -> Bool {
@@ -110,8 +135,6 @@ struct DraftUpload: UploadDialect {
     func removal(of plan: UploadPlan) -> [UploadMessage] {
         plan.lanes.compactMap(\.address).map { own("DELETE", $0, plan) }
     }
-
-    static func problem(_ name: String) -> String { "https://iana.org/assignments/http-problem-types#\(name)" }
 
     /// Whether the server says that the upload is complete; `nil` if it does not say.
     private static func isComplete(_ headers: HTTPHeaders) -> Bool? {
@@ -123,20 +146,19 @@ struct DraftUpload: UploadDialect {
         var facts = UploadPlan.Facts()
         facts.checksum = Self.wanted("Want-Content-Digest", headers)
         facts.wholeChecksum = Self.wanted("Want-Repr-Digest", headers)
+        facts.version = headers.number("Upload-Draft-Interop-Version").map(Int.init(clamping:))
         let text = headers[values: "Upload-Limit"].joined(separator: ", ")
         guard !text.isEmpty, let limits = StructuredField.dictionary(text) else { return facts }
         var numbers: [String: Int64] = [:]
-        for key in ["max-size", "min-size", "max-append-size", "min-append-size", "max-age", "expires"] {
+        for key in ["max-size", "min-size", "max-append-size", "min-append-size", "max-age"] {
             guard let member = limits[key] else { continue }
             guard case .integer(let number)? = member.value, number >= 0 else { return facts }
             numbers[key] = number
         }
-        facts.isKnown = true
         facts.maxSize = numbers["max-size"]
+        facts.minSize = numbers["min-size"]
         facts.maxPart = numbers["max-append-size"]
         facts.minPart = numbers["min-append-size"]
-        // Named `expires` before version 7.
-        facts.expires = (numbers["max-age"] ?? numbers["expires"]).map { file.clock() + $0 }
         return facts
     }
 

@@ -15,7 +15,7 @@ struct S3Upload: UploadDialect {
             var message = UploadMessage("POST", url("uploads="))
             message.headers["Content-Type"] = file.contentType
             if file.sendsChecksums { message.headers["x-amz-checksum-algorithm"] = "SHA256" }
-            message.describesFile = true
+            message.role = .creation
             message.content = .data(Data())
             return message
         case .list(let number):
@@ -40,9 +40,10 @@ struct S3Upload: UploadDialect {
                 + parts.joined() + "</CompleteMultipartUpload>"
             var message = UploadMessage(
                 "POST", url(upload), ["Content-Type": "application/xml"], .data(Data(text.utf8)))
-            message.describesFile = true
+            message.role = .completion
             return message
-        case .verify, .probe, .create, .ask: return UploadMessage("HEAD", file.url)
+        case .verify, .probe, .create, .ask:
+            return UploadMessage("HEAD", file.url, ["x-amz-checksum-mode": "ENABLED"])
         }
     }
 
@@ -65,16 +66,27 @@ struct S3Upload: UploadDialect {
                 return .finished
             }
             return failure(code, response)
-        case (.verify, 200...299): return isResult(response, of: plan) ? .finished : .gone
-        case (.verify, _): return .gone
+        case (.verify, 200...299):
+            return isResult(response, of: plan).map { $0 ? .finished : .gone } ?? .violation(Self.doubt)
+        case (.verify, 404): return .gone
+        // Whoever may write an object need not be allowed to read it.
+        case (.verify, 403): return .violation(Self.doubt)
         default: return failure(XMLText.value(of: "Code", in: text) ?? "", response)
         }
     }
+
+    private static let doubt =
+        "the upload is gone, and the store does not tell whether the object was made of it: it may be complete. Look at the "
+        + "object; with resumesEarlierRun = false the file is sent again"
 
     private func failure(_ code: String, _ response: HTTPResponse) -> UploadPlan.Answer {
         switch code {
         case "NoSuchUpload": .gone
         case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch": .again(.corrupt)
+        case "EntityTooSmall":
+            .unusable(
+                "the store takes no parts as small as those of this upload, which is removed; set partSize to \(5 << 20) "
+                    + "or more")
         case "InvalidPart", "InvalidPartOrder": .again(.conflict)
         case "InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "OperationAborted": .again(.busy)
         default: file.refusal(response)
@@ -92,18 +104,26 @@ struct S3Upload: UploadDialect {
                 size: XMLText.value(of: "Size", in: element).flatMap { Int64($0) })
         }
         let isCut = XMLText.value(of: "IsTruncated", in: text) == "true"
-        let next = isCut ? XMLText.value(of: "NextPartNumberMarker", in: text).flatMap { Int($0) } : nil
+        let marker = XMLText.value(of: "NextPartNumberMarker", in: text).flatMap { Int($0) }
+        let next = isCut ? marker ?? parts.keys.max() ?? 0 : nil
         return .listed(parts, next: next)
     }
 
-    /// Whether the object is the one that the parts make: its tag is the MD5 of their MD5s and their number.
-    private func isResult(_ response: HTTPResponse, of plan: UploadPlan) -> Bool {
-        let digests = plan.lanes.map { Self.bytes(ofHexadecimal: $0.part?.tag ?? "") }
-        guard !digests.contains(nil),
-            let digest = try? MessageDigest.of(Data(digests.compactMap(\.self).joined()), .md5)
-        else { return false }
-        let tag = "\(MessageDigest.hexadecimal(digest))-\(plan.lanes.count)"
-        return response.headers["ETag"]?.filter { $0 != "\"" } == tag
+    /// Whether the object is the one that the parts make; `nil` if it cannot be told. Its checksum is that of their checksums,
+    /// and its tag the MD5 of their MD5s, unless the store encrypts, each with the number of parts.
+    private func isResult(_ response: HTTPResponse, of plan: UploadPlan) -> Bool? {
+        if let size = response.headers.number("Content-Length"), size != plan.total { return false }
+        let sums = plan.lanes.compactMap { lane in lane.part?.checksum.flatMap { Data(base64Encoded: $0) } }
+        if let sum = response.headers[Self.checksum], sum.contains("-"), sums.count == plan.lanes.count,
+            let digest = try? MessageDigest.of(Data(sums.joined()), .sha256)
+        {
+            return sum == "\(Data(digest).base64EncodedString())-\(plan.lanes.count)"
+        }
+        let digests = plan.lanes.compactMap { Self.bytes(ofHexadecimal: $0.part?.tag ?? "") }
+        guard digests.count == plan.lanes.count, let tag = response.headers["ETag"]?.filter({ $0 != "\"" }),
+            let digest = try? MessageDigest.of(Data(digests.joined()), .md5)
+        else { return nil }
+        return tag == "\(MessageDigest.hexadecimal(digest))-\(plan.lanes.count)"
     }
 
     private static func bytes(ofHexadecimal tag: String) -> [UInt8]? {
@@ -122,6 +142,11 @@ struct S3Upload: UploadDialect {
     func removal(of plan: UploadPlan) -> [UploadMessage] {
         guard let upload = plan.upload else { return [] }
         return [UploadMessage("DELETE", url("uploadId=\(upload.percentEncodedComponent)"))]
+    }
+
+    /// A part that was on its way may be stored after the removal.
+    func remainder(of plan: UploadPlan) -> UploadMessage? {
+        plan.upload == nil ? nil : message(for: .list(after: 0), plan)
     }
 }
 

@@ -19,6 +19,7 @@ struct TusUpload: UploadDialect {
             var message = creation(["Upload-Length": "\(plan.lanes[index].range.count)"])
             if plan.shape == .joined {
                 message.headers["Upload-Concat"] = "partial"
+                message.role = .part
             }
             if !content.isEmpty { add(content, to: &message, plan) }
             return message
@@ -39,7 +40,7 @@ struct TusUpload: UploadDialect {
         var message = own("POST", file.url)
         message.headers.merge(headers)
         message.headers["Upload-Metadata"] = metadata
-        message.describesFile = true
+        message.role = .creation
         return message
     }
 
@@ -65,7 +66,7 @@ struct TusUpload: UploadDialect {
         let headers = response.headers
         switch (step, response.status) {
         // A server need not answer to OPTIONS, and then has the extension creation at the most.
-        case (.probe, _): return .probed
+        case (.probe, let status): return file.busy.contains(status) ? .again(.busy) : .probed
         case (.create(_, let content), 200...299):
             guard let address = response.createdURL else { return .refused }
             let stored = headers.number("Upload-Offset") ?? (content.isEmpty ? 0 : nil)
@@ -74,10 +75,9 @@ struct TusUpload: UploadDialect {
             let length = headers.number("Upload-Length")
             guard let offset = headers.number("Upload-Offset"),
                 length == nil || length == Int64(plan.lanes[index].range.count)
-            else { return .gone }
+            else { return .again(.conflict) }
             return .offset(offset)
-        // An upload that there is not, or not any more.
-        case (.ask, 403), (.ask, 404), (.ask, 410): return .gone
+        case (.ask, 404), (.ask, 410): return .gone
         case (.send, 200...299): return headers.number("Upload-Offset").map { .offset($0) } ?? .again(.conflict)
         // Whether the upload is gone is found out by asking: a refused request may have stored its bytes.
         case (.send, 403), (.send, 404), (.send, 409), (.send, 410), (_, 423): return .again(.conflict)
@@ -95,7 +95,6 @@ struct TusUpload: UploadDialect {
         facts.canJoin = extensions.contains("concatenation")
         facts.createsWithContent = extensions.contains("creation-with-upload")
         facts.maxSize = headers.number("Tus-Max-Size")
-        facts.expires = headers["Upload-Expires"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) }
         if extensions.contains("checksum") {
             let names = FieldList.names(headers["Tus-Checksum-Algorithm"] ?? "")
             facts.checksum = Self.algorithms.first { names.contains($0.rawValue) }

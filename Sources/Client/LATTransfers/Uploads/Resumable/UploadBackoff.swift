@@ -13,10 +13,11 @@ struct UploadBackoff {
     /// A server that still writes what an interrupted request sent needs a moment, whatever the policy says.
     private static let maxConflicts = 20
 
-    init(_ order: UploadOrder) {
+    /// - Parameter limit: The most repetitions, if the policy allows more.
+    init(_ order: UploadOrder, atMost limit: Int = .max) {
         let policy = order.retryPolicy
         backoff = Backoff(first: policy.firstWait, longest: policy.longestWait)
-        retries = order.retries
+        retries = min(order.retries, limit)
         longestRetryAfter = policy.longestRetryAfter
     }
 
@@ -52,4 +53,7 @@ extension NetworkError {
         default: false
         }
     }
+
+    /// Whether the server may have got the request.
+    var mayHaveArrived: Bool { kind == .connectionLost || kind == .timeout(.idle) }
 }

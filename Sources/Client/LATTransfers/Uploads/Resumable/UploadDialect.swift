@@ -20,27 +20,41 @@ protocol UploadDialect: Sendable {
 
     /// The requests that remove what the server has of an upload.
     func removal(of plan: UploadPlan) -> [UploadMessage]
+
+    /// The request that succeeds while something is left after the removal; `nil` if the removal is final.
+    func remainder(of plan: UploadPlan) -> UploadMessage?
 }
 
 extension UploadDialect {
     func facts(_ headers: HTTPHeaders) -> UploadPlan.Facts { UploadPlan.Facts() }
 
     func isAnnouncement(_ status: Int, _ headers: HTTPHeaders, _ plan: UploadPlan) -> Bool { false }
+
+    func remainder(of plan: UploadPlan) -> UploadMessage? { nil }
 }
 
 /// What is uploaded, and where to.
 struct UploadedContent: Sendable {
     /// The method and the address that the caller named.
     let method: HTTPMethod
-    let url: String
+    var url: String
     let fileName: String
     let contentType: String
     let metadata: [String: String]
     let sendsChecksums: Bool
     /// The statuses after which a request is repeated.
     let busy: Set<Int>
-    /// Seconds since 1970.
-    var clock: @Sendable () -> Int64 = { Int64(Date.now.timeIntervalSince1970) }
+
+    /// The dialect of a protocol, for uploads at an address.
+    func dialect(_ style: ResumableUpload.Style, at url: String) -> any UploadDialect {
+        var content = self
+        content.url = url
+        return switch style {
+        case .tus: TusUpload(content)
+        case .standard: DraftUpload(content)
+        case .s3: S3Upload(content)
+        }
+    }
 
     /// The answer for a response that no rule of a dialect names.
     func refusal(_ response: HTTPResponse) -> UploadPlan.Answer {
@@ -85,12 +99,20 @@ struct UploadMessage: Hashable, Sendable {
         static let names: [MessageDigest.Algorithm: String] = [.sha256: "sha-256", .sha512: "sha-512"]
     }
 
+    enum Role: Hashable, Sendable {
+        /// Takes the fields that describe the file, and the idempotency key.
+        case creation
+        /// Takes the conditions on the object of S3, or the idempotency key of uploads that are joined.
+        case completion
+        case part
+    }
+
     let method: HTTPMethod
     let url: String
     var headers: HTTPHeaders
     var content: Content
-    /// Whether the caller's fields that describe the file belong to the request.
-    var describesFile = false
+    /// Which of the caller's fields belong to the request, beside those of all requests.
+    var role = Role.part
     var checksums: [Checksum] = []
 
     init(_ method: HTTPMethod, _ url: String, _ headers: HTTPHeaders = [:], _ content: Content = .none) {

@@ -20,7 +20,9 @@ final class UploadFiles: Sendable {
         let path = PathParts.resolved(order.path) ?? order.path
         let parts = PathParts(path)
         let name = order.upload.identity ?? "\(order.request.method) \(order.request.url)"
-        let text = [order.upload.style.rawValue, path, name].joined(separator: "\n")
+        // Another user does not continue the upload. Tokens are left out, because they change.
+        let user = [order.request.cachePartition ?? "", Self.user(order.request.authentication)]
+        let text = ([order.upload.style.rawValue, path, name] + user).joined(separator: "\n")
         identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
         let folder = order.upload.journalFolder ?? parts.folder
         // Leaves room for the suffixes within the 255 bytes of a name.
@@ -32,6 +34,13 @@ final class UploadFiles: Sendable {
         } catch {
             guard order.upload.journalFolder == nil, access(folder, W_OK | X_OK) != 0 else { throw error }
             throw error.adding("an upload keeps its journal beside the file unless journalFolder names another folder")
+        }
+    }
+
+    private static func user(_ authentication: Authentication?) -> String {
+        switch authentication {
+        case .basic(let user, _), .digest(let user, _), .any(let user, _): user
+        case .bearer, nil: ""
         }
     }
 

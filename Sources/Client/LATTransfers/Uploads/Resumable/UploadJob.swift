@@ -17,16 +17,26 @@ final class UploadJob: Sendable {
         /// The result, once there is one.
         var response: HTTPResponse?
         var isOver = false
-        /// Why the journal could not be written.
+        /// Why the upload has to end, although its requests might succeed.
         var failure: NetworkError?
+        /// Whether what the server has cannot become the upload.
+        var isUseless = false
+        /// The journal that was written last.
+        var written: UploadJournal?
+        /// The checksums that were computed, so that a repeated request needs none.
+        var digests: [UploadMessage.Checksum: [UInt8]] = [:]
+        /// Ends the request that is being sent.
+        var stop: (@Sendable () -> Void)?
     }
 
     let order: UploadOrder
     let version: FileVersion
-    let dialect: any UploadDialect
+    private let content: UploadedContent
+    /// The address that the caller named, which may be replaced.
+    let renewal: URLRenewal
     let state: Mutex<State>
     private let files: UploadFiles
-    private let monitor: UploadMonitor
+    let monitor: UploadMonitor
     /// Held while the journal is written, so that an older one never replaces a newer one.
     private let journaling = Mutex(())
 
@@ -38,14 +48,9 @@ final class UploadJob: Sendable {
         self.order = order
         self.monitor = monitor
         version = try UploadedFile.version(of: order.path)
-        let content = order.content(version)
-        dialect =
-            switch order.upload.style {
-            case .tus: TusUpload(content)
-            case .standard: DraftUpload(content)
-            case .s3: S3Upload(content)
-            }
-        let plan = UploadPlan(total: version.size, order.upload)
+        content = order.content(version)
+        renewal = URLRenewal(url: order.request.url, refresh: order.refreshURL)
+        let plan = UploadPlan(total: version.size, order.upload, repeatsEffects: order.repeatsEffects)
         guard plan.shape != .parts || plan.lanes.count <= UploadPlan.maxParts else {
             throw .invalidRequest(
                 "\(version.size) bytes in parts of \(plan.partSize) are more than \(UploadPlan.maxParts) parts; set "
@@ -54,6 +59,8 @@ final class UploadJob: Sendable {
         state = Mutex(State(plan: plan))
         files = try UploadFiles(order)
     }
+
+    var dialect: any UploadDialect { content.dialect(order.upload.style, at: renewal.link.url) }
 
     /// Sends everything that is missing.
     ///
@@ -64,16 +71,20 @@ final class UploadJob: Sendable {
         do {
             try await takeEarlierRun()
             let response = try await upload()
-            removeJournal(isLast: true)
+            end { files.removeJournal() }
             return response
         } catch {
+            let (failure, hasEnded) = state.withLock { ($0.failure, $0.isUseless || $0.plan.hasRestartedTooOften) }
+            let error = failure ?? error
             let isChanged = (error as? NetworkError)?.kind == .requestBody && hasChanged
-            if discards() || isChanged || state.withLock(\.plan.hasRestartedTooOften) {
+            if discards() || isChanged || hasEnded {
                 await discard()
                 throw error
             }
-            throw error is CancellationError || [.cancelled, .storage].contains((error as? NetworkError)?.kind)
-                ? Interruption(error: error, fate: fate) : error
+            let isInterrupted =
+                error is CancellationError || [.cancelled, .storage].contains((error as? NetworkError)?.kind)
+            guard let fate = fate ?? (isInterrupted ? "nothing of it can be continued" : nil) else { throw error }
+            throw Interruption(error: error, fate: fate)
         }
     }
 
@@ -85,23 +96,23 @@ final class UploadJob: Sendable {
 
     private var hasChanged: Bool { (try? UploadedFile.version(of: order.path)) != version }
 
-    private var fate: String {
+    /// What the next call does; `nil` if it begins anew.
+    private var fate: String? {
         let plan = state.withLock(\.plan)
-        guard plan.hasUpload, files.journal != nil else { return "nothing of it can be continued" }
+        guard plan.hasUpload, files.journal != nil else { return nil }
         return "the same upload continues after the \(plan.stored) bytes that the server has confirmed"
     }
 
     /// Continues an earlier run, or removes from the server what cannot be continued.
     private func takeEarlierRun() async throws {
         guard let journal = files.journal else { return files.removeJournal() }
-        let now = Int64(Date.now.timeIntervalSince1970)
-        guard order.upload.resumesEarlierRun, journal.style == order.upload.style, journal.file == version,
-            journal.expires.map({ $0 > now }) ?? true
+        guard order.upload.resumesEarlierRun, !journal.isRemoved, journal.style == order.upload.style,
+            journal.file == version
         else {
             var plan = UploadPlan(total: journal.file.size, order.upload)
             if journal.style == order.upload.style { plan.resume(from: journal) }
-            removeJournal()
-            return await remove(plan)
+            _ = await remove(plan)
+            return files.removeJournal()
         }
         state.withLock { $0.plan.resume(from: journal) }
     }
@@ -134,12 +145,14 @@ final class UploadJob: Sendable {
             state.stored = 0
             return (plan, state.plan.hasRestartedTooOften)
         }
-        removeJournal()
-        await remove(plan)
+        _ = await remove(plan)
+        journaling.withLock { _ in files.removeJournal() }
         guard !isTooMuch else {
             throw NetworkError(
                 .protocolViolation,
-                message: "the server forgot the upload \(UploadPlan.maxRestarts + 1) times; ask for the reason there",
+                message:
+                    "the server forgot the upload \(UploadPlan.maxRestarts + 1) times; look there for the reason, such "
+                    + "as a time after which unfinished uploads are removed",
                 request: order.request)
         }
     }
@@ -150,7 +163,6 @@ final class UploadJob: Sendable {
         while true {
             if let step = state.withLock(\.plan.serialStep) {
                 try await carryOut(step, by: 0, &backoff)
-                if step == .probe { try checkSize() }
             } else if !state.withLock(\.plan.isFinished) {
                 let count = state.withLock(\.plan.workerCount)
                 try await withThrowingTaskGroup(of: Void.self) { group in
@@ -167,10 +179,10 @@ final class UploadJob: Sendable {
         while let step = state.withLock({ $0.plan.step(of: worker) }) { try await carryOut(step, by: worker, &backoff) }
     }
 
-    /// A file that the server does not take is refused before anything of it is sent.
-    private func checkSize() throws {
-        guard let limit = state.withLock(\.plan.facts.maxSize), limit < version.size else { return }
-        throw NetworkError(
+    /// The failure of a file that is larger than the server takes.
+    func tooLarge(_ plan: UploadPlan) -> NetworkError? {
+        guard let limit = plan.facts.maxSize, limit < version.size else { return nil }
+        return NetworkError(
             .requestBody,
             message:
                 "the file \"\(order.path)\" has \(version.size) bytes, and the server takes at most \(limit); send a "
@@ -182,42 +194,67 @@ final class UploadJob: Sendable {
     /// Sends the request of a step and notes its answer. After a failure that may pass it waits.
     private func carryOut(_ step: UploadPlan.Step, by worker: Int, _ backoff: inout UploadBackoff) async throws {
         do {
-            try await begin(step)
+            try begin(step)
+            let generation = renewal.link.generation
             let (request, response, sent) = try await send(step, by: worker)
-            try Task.checkCancellation()
+            if order.mayRenew(after: response, to: step),
+                try await renewal.renew(generation, Self.failure(response, to: request))
+            {
+                state.withLock { state in
+                    state.plan.fail(step)
+                    settle(&state, worker)
+                }
+                return
+            }
             let outcome = state.withLock { state -> UploadPlan.Outcome in
                 if response.isSuccess || response.status == 413 { state.plan.take(dialect.facts(response.headers)) }
-                let before = state.plan.stored
+                let before = state.plan.highest
                 var answer = dialect.answer(to: step, response, state.plan)
                 if case .stored(let part) = answer, let sum = part.checksum, !sent.isEmpty, !sent.contains(sum) {
                     answer = .again(.corrupt)
                 }
                 let outcome = state.plan.note(answer, to: step)
                 if outcome == .finished { state.response = response }
-                if answer == .again(.conflict), step == .complete, state.plan.shape == .parts { state.plan.listAgain() }
+                if case .unusable = outcome { state.isUseless = true }
                 settle(&state, worker)
-                if state.plan.stored > before { backoff.reset() }
+                // Bytes that the server had before are no progress: it may lose them each time.
+                if state.plan.highest > before {
+                    backoff.reset()
+                    renewal.noteReceivedBytes()
+                }
+                if outcome != .finished, let failure = tooLarge(state.plan) {
+                    (state.failure, state.isUseless) = (state.failure ?? failure, true)
+                }
                 return outcome
             }
-            monitor.reach(position)
+            monitor.reach(position, isEarlier: step.isQuestion)
+            // An answer that came before a cancellation counts for the next run.
+            if outcome != .finished {
+                try writeJournal()
+                try Task.checkCancellation()
+            }
             switch outcome {
-            case .proceed: if changesJournal(step) { try writeJournal() }
-            case .finished: break
+            case .proceed, .finished: break
             case .startOver: throw StartsAnew()
             case .refused: throw Self.failure(response, to: request)
+            case .violation(let reason), .unusable(let reason):
+                throw NetworkError(.protocolViolation, message: reason, request: request, response: response)
             case .again(let reason):
-                guard let pause = backoff.next(after: reason, response) else {
+                guard state.withLock({ $0.plan.mayRepeat(step) }), let pause = backoff.next(after: reason, response)
+                else {
                     throw Self.failure(response, to: request)
                 }
                 try await Task.sleep(for: pause)
             }
-        } catch let error as NetworkError where error.mayPass {
-            state.withLock { state in
-                state.plan.fail(step)
-                settle(&state, worker)
-            }
             if let failure = state.withLock(\.failure) { throw failure }
-            guard let pause = backoff.next() else {
+        } catch let error as NetworkError where error.mayPass {
+            let isLost = error.mayHaveArrived
+            let repeats = state.withLock { state in
+                state.plan.fail(step, isLost: isLost)
+                settle(&state, worker)
+                return state.failure == nil && (!isLost || state.plan.mayRepeat(step))
+            }
+            guard repeats, let pause = backoff.next() else {
                 throw error.counting(attempts: max(error.attempts, backoff.failures + 1))
             }
             try await Task.sleep(for: pause)
@@ -230,48 +267,17 @@ final class UploadJob: Sendable {
     }
 
     /// Notes in the journal that the upload may be complete before the request is sent that completes it.
-    private func begin(_ step: UploadPlan.Step) async throws {
-        guard step == .complete, state.withLock({ $0.plan.shape == .parts && !$0.plan.mayBeComplete }) else { return }
-        state.withLock { $0.plan.noteCompletion() }
-        try writeJournal()
-    }
-
-    private func changesJournal(_ step: UploadPlan.Step) -> Bool {
-        switch step {
-        case .create, .begin: true
-        case .probe, .ask, .send, .list, .complete, .verify: false
+    private func begin(_ step: UploadPlan.Step) throws {
+        let (isInDoubt, isNew) = state.withLock { state in
+            guard state.plan.completes(step) else { return (false, false) }
+            let isNew = !state.plan.mayBeComplete
+            if isNew { state.plan.noteCompletion() }
+            return (!isNew && !state.plan.mayRepeat(step), isNew)
         }
-    }
-
-    /// - Returns: The request, the response, and the checksums that were sent.
-    private func send(
-        _ step: UploadPlan.Step, by worker: Int
-    ) async throws -> (HTTPRequest, HTTPResponse, [String]) {
-        let message = state.withLock { dialect.message(for: step, $0.plan) }
-        var request = order.request(for: message)
-        var sent: [String] = []
-        var sha256: [UInt8]?
-        for checksum in message.checksums {
-            let digest = try FileDigest.bytes(order.path, checksum.algorithm, in: checksum.range) {
-                DownloadFiles.system("read", $0)
-            }
-            if checksum.algorithm == .sha256, message.content == .file(checksum.range) { sha256 = digest }
-            request.headers[checksum.field] = checksum.text(digest)
-            sent.append(checksum.text(digest))
+        guard !isInDoubt else {
+            throw NetworkError(.protocolViolation, message: UploadPlan.doubt, request: order.request)
         }
-        switch message.content {
-        case .none: break
-        case .data(let data): request.body = .data(data)
-        case .file(let range):
-            request.body = .slice(FileSlice(path: order.path, range: range, version: version, sha256: sha256))
-        }
-        let url = request.url
-        let body: BodyHandler = { [weak self] event, _ in self?.note(event, by: worker) }
-        let interim: InterimHandler = { [weak self] status, headers in
-            self?.noteInterim(status, headers, at: url, to: step)
-        }
-        let response = try await order.send(request, body, order.upload.style == .standard ? interim : nil)
-        return (request, response, sent)
+        if isNew { try writeJournal() }
     }
 
     private static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
@@ -283,73 +289,52 @@ final class UploadJob: Sendable {
                 + "upload asks for; check the address and the protocol", request: request, response: response)
     }
 
-    private func noteInterim(_ status: Int, _ headers: HTTPHeaders, at url: String, to step: UploadPlan.Step) {
-        let isNew = state.withLock { state in
-            guard dialect.isAnnouncement(status, headers, state.plan) else { return false }
-            let address = headers["Location"].flatMap { URLReference.link($0, at: url) }
-            return state.plan.noteInterim(address, dialect.facts(headers), to: step)
-        }
-        guard isNew else { return }
-        // The engine's thread does not write files.
-        Task.detached(executorPreference: TransferExecutor.shared) { [self] in
-            do throws(NetworkError) {
-                try writeJournal()
-            } catch {
-                state.withLock { $0.failure = error }
-            }
-        }
-    }
-
     // MARK: The journal
 
-    private func writeJournal() throws(NetworkError) {
+    /// Writes the journal if it has changed.
+    func writeJournal() throws(NetworkError) {
         try journaling.withLock { _ throws(NetworkError) in
-            let journal = state.withLock { $0.isOver ? nil : $0.plan.journal(identity: files.identity, version) }
-            if let journal { try files.write(journal) }
-        }
-    }
-
-    /// - Parameter isLast: Whether no journal may be written afterwards, such as for an interim response that came late.
-    private func removeJournal(isLast: Bool = false) {
-        journaling.withLock { _ in
-            if isLast { state.withLock { $0.isOver = true } }
-            files.removeJournal()
-        }
-    }
-
-    /// Removes the upload from the server and its journal.
-    private func discard() async {
-        removeJournal(isLast: true)
-        await remove(state.withLock(\.plan))
-    }
-
-    /// Removes what the server has. A failure of that is no failure of anything else: servers let uploads expire.
-    private func remove(_ plan: UploadPlan) async {
-        let messages = dialect.removal(of: plan)
-        guard !messages.isEmpty else { return }
-        let order = order
-        // Not a child task, because this one may be cancelled.
-        await Task {
-            for message in messages {
-                var request = order.request(for: message)
-                request.timeout = .seconds(10)
-                _ = try? await order.sendAfter(request)
+            let journal = state.withLock { state in
+                state.isOver ? nil : state.plan.journal(identity: files.identity, version)
             }
+            guard let journal, journal != state.withLock(\.written) else { return }
+            try files.write(journal)
+            state.withLock { $0.written = journal }
+        }
+    }
+
+    /// Changes the journal for the last time. None is written afterwards, such as for an interim response that came late.
+    private func end(_ change: () -> Void) {
+        journaling.withLock { _ in
+            state.withLock { $0.isOver = true }
+            change()
+        }
+    }
+
+    /// Removes the upload from the server and then its journal. As long as the server cannot be told, the journal says so, and
+    /// the next run of the same upload tells it.
+    private func discard() async {
+        let plan = state.withLock(\.plan)
+        end {
+            guard var journal = plan.journal(identity: files.identity, version) else { return files.removeJournal() }
+            journal.isRemoved = true
+            try? files.write(journal)
+        }
+        if await remove(plan) { files.removeJournal() }
+    }
+
+    /// Removes what the server has.
+    ///
+    /// - Returns: `false` if it is worth another attempt later.
+    private func remove(_ plan: UploadPlan) async -> Bool {
+        let messages = dialect.removal(of: plan)
+        guard !messages.isEmpty else { return true }
+        let (order, remainder) = (order, dialect.remainder(of: plan))
+        // Not a child task, because this one may be cancelled.
+        return await Task {
+            var isGone = true
+            for message in messages where await !order.remove(message, remainder) { isGone = false }
+            return isGone
         }.value
     }
-
-    // MARK: Progress
-
-    private func note(_ event: BodyEvent, by worker: Int) {
-        state.withLock { state in
-            switch event {
-            case .read(let count): state.inFlight[worker, default: 0] += Int64(count)
-            case .rewound: state.inFlight[worker] = 0
-            case .end: break
-            }
-        }
-        monitor.reach(position)
-    }
-
-    private var position: Int64 { state.withLock { $0.stored + $0.inFlight.values.reduce(0, +) } }
 }

@@ -27,9 +27,9 @@ struct UploadJournal: Hashable, Sendable {
     /// The parts of an upload that may be complete, by which its result is recognized.
     var parts: [UploadPlan.Part] = []
     var mayBeComplete = false
-    /// Seconds since 1970.
-    var expires: Int64?
-    /// The interop version of the draft.
+    /// Whether the upload was cancelled, and the server still has to be told.
+    var isRemoved = false
+    /// The interop version of the draft, if the server has named it.
     var interop: Int?
 
     func encoded() throws -> Data {
@@ -38,8 +38,8 @@ struct UploadJournal: Hashable, Sendable {
             "partSize": .int(partSize), "mayBeComplete": .bool(mayBeComplete),
             "file": .array(
                 [
-                    file.size, file.seconds, file.nanoseconds, Int64(bitPattern: file.inode),
-                    Int64(bitPattern: file.device),
+                    file.size, file.seconds, file.nanoseconds, file.changeSeconds, file.changeNanoseconds,
+                    Int64(bitPattern: file.inode),
                 ]
                 .map { .int($0) }),
             "lanes": .array(
@@ -53,7 +53,7 @@ struct UploadJournal: Hashable, Sendable {
                 parts.map { .object(["tag": .string($0.tag), "checksum": $0.checksum.map { .string($0) } ?? .null]) }),
         ]
         object["upload"] = upload.map { .string($0) }
-        object["expires"] = expires.map { .int($0) }
+        if isRemoved { object["isRemoved"] = true }
         object["interop"] = interop.map { .int(Int64($0)) }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
@@ -67,16 +67,17 @@ extension UploadJournal {
             let style = document["protocol"]?.string.flatMap(ResumableUpload.Style.init),
             let shape = document["shape"]?.string.flatMap(UploadPlan.Shape.init),
             let partSize = document["partSize"]?.int64, partSize > 0,
-            let numbers = document["file"]?.array?.compactMap(\.int64), numbers.count == 5, numbers[0] >= 0,
+            let numbers = document["file"]?.array?.compactMap(\.int64), numbers.count == 6, numbers[0] >= 0,
             let lanes = document["lanes"]?.array, let parts = document["parts"]?.array
         else { return nil }
         let file = FileVersion(
-            size: numbers[0], seconds: numbers[1], nanoseconds: numbers[2], inode: UInt64(bitPattern: numbers[3]),
-            device: UInt64(bitPattern: numbers[4]))
+            size: numbers[0], seconds: numbers[1], nanoseconds: numbers[2], changeSeconds: numbers[3],
+            changeNanoseconds: numbers[4], inode: UInt64(bitPattern: numbers[5]))
         self.init(
             identity: identity, file: file, style: style, shape: shape, upload: document["upload"]?.string,
             partSize: partSize, mayBeComplete: document["mayBeComplete"]?.bool ?? false,
-            expires: document["expires"]?.int64, interop: document["interop"]?.int64.map(Int.init(clamping:)))
+            isRemoved: document["isRemoved"]?.bool ?? false,
+            interop: document["interop"]?.int64.map(Int.init(clamping:)))
         var end: Int64 = 0
         for lane in lanes {
             guard let from = lane["from"]?.int64, let to = lane["to"]?.int64, from == end, from <= to else {
@@ -101,8 +102,7 @@ extension UploadPlan {
     mutating func resume(from journal: UploadJournal) {
         shape = journal.shape
         upload = journal.upload
-        version = journal.interop ?? version
-        facts.expires = journal.expires
+        if let interop = journal.interop { (version, isVersionKnown) = (interop, true) }
         mayBeComplete = journal.mayBeComplete
         if shape == .parts {
             lay(partsOf: journal.partSize)
@@ -120,7 +120,7 @@ extension UploadPlan {
         return UploadJournal(
             identity: identity, file: file, style: style, shape: shape, upload: upload, partSize: partSize,
             lanes: shape == .parts ? [] : lanes.map { UploadJournal.Lane(range: $0.range, address: $0.address) },
-            parts: mayBeComplete ? lanes.compactMap(\.part) : [], mayBeComplete: mayBeComplete, expires: facts.expires,
-            interop: style == .standard ? version : nil)
+            parts: mayBeComplete ? lanes.compactMap(\.part) : [], mayBeComplete: mayBeComplete,
+            interop: style == .standard && isVersionKnown ? version : nil)
     }
 }

@@ -18,6 +18,8 @@ struct UploadOrder: Sendable {
     var maxConnectionsPerHost: Int
     /// Whether the content is sealed. Sealed content is one message.
     var isSealed = false
+    /// Supplies another address in place of one that the server refuses.
+    var refreshURL: LinkRefresh?
     /// Whether the resolver wants the upload to continue after a failure, given how often it already did.
     var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
     var send: @Sendable (HTTPRequest, BodyHandler?, InterimHandler?) async throws -> HTTPResponse
@@ -26,6 +28,12 @@ struct UploadOrder: Sendable {
 
     var retryPolicy: RetryPolicy { request.retryPolicy ?? policy }
     var retries: Int { request.retries ?? retryPolicy.retries }
+
+    /// Whether a request that has had its effect may be sent again, as ``RetryPolicy/repeatsOnlyIdempotent`` says.
+    var repeatsEffects: Bool {
+        upload.style == .s3 || request.idempotencyKey != nil || !retryPolicy.repeatsOnlyIdempotent
+            || (upload.style == .standard && request.method.isIdempotent)
+    }
 
     /// The path of the file; empty for a body of another kind, which ``check()`` refuses.
     var path: String {
@@ -44,10 +52,31 @@ struct UploadOrder: Sendable {
         if isSealed {
             throw .invalidRequest("sealed content is one message and cannot be sent in parts; leave out `resumable`")
         }
+        if upload.style == .s3, let size = upload.partSize, size < Self.smallestPart, isAmazon,
+            try UploadedFile.version(of: path).size > size
+        {
+            throw .invalidRequest(
+                "parts of \(size) bytes are smaller than S3 takes; set partSize to \(Self.smallestPart) or more")
+        }
         if request.url.contains("#") {
             throw .invalidRequest("the URL of an upload has a fragment; remove it")
         }
     }
+
+    /// Whether a new address may help. Only the requests to the address that the caller named carry its signature.
+    func mayRenew(after response: HTTPResponse, to step: UploadPlan.Step) -> Bool {
+        guard refreshURL != nil, [401, 403].contains(response.status) else { return false }
+        if upload.style == .s3 { return true }
+        return switch step {
+        case .probe, .create, .complete: upload.style == .tus || step != .complete
+        case .begin, .list, .ask, .send, .verify: false
+        }
+    }
+
+    /// The smallest part of S3 but for the last one. Compatible stores may take smaller ones.
+    private static let smallestPart: Int64 = 5 << 20
+
+    private var isAmazon: Bool { URLParts(request.url).host?.lowercased().hasSuffix(".amazonaws.com") == true }
 
     func content(_ version: FileVersion) -> UploadedContent {
         let name = path.split(separator: "/").last.map(String.init) ?? path
@@ -58,8 +87,45 @@ struct UploadOrder: Sendable {
             metadata: upload.metadata, sendsChecksums: upload.sendsChecksums, busy: retryPolicy.statuses)
     }
 
+    /// Removes what a server has, and repeats that as the retry policy says, but at most three times.
+    ///
+    /// - Parameter remainder: The request that succeeds while something is left.
+    /// - Returns: Whether it is gone, or the server does not remove it. Then it expires there.
+    func remove(_ message: UploadMessage, _ remainder: UploadMessage?) async -> Bool {
+        var backoff = UploadBackoff(self, atMost: 3)
+        while true {
+            var response = await answer(message)
+            if let status = response?.status, (200...299).contains(status) {
+                guard let remainder else { return true }
+                response = await answer(remainder)
+            }
+            // A server need not have a way to remove uploads.
+            if let status = response?.status, (400...499).contains(status), !retryPolicy.statuses.contains(status) {
+                return true
+            }
+            guard let pause = backoff.next(), (try? await Task.sleep(for: pause)) != nil else { return false }
+        }
+    }
+
+    private func answer(_ message: UploadMessage) async -> HTTPResponse? {
+        guard var request = try? request(for: message) else { return nil }
+        request.timeout = .seconds(10)
+        return try? await sendAfter(request)
+    }
+
     /// The request for a message, without its body and checksums.
-    func request(for message: UploadMessage) -> HTTPRequest {
+    ///
+    /// - Throws: ``NetworkError/Kind/protocolViolation`` if the server has named an address without encryption.
+    func request(for message: UploadMessage) throws(NetworkError) -> HTTPRequest {
+        if URLReference.origin(of: request.url)?.hasPrefix("https:") == true,
+            URLReference.origin(of: message.url)?.hasPrefix("https:") != true
+        {
+            throw NetworkError(
+                .protocolViolation,
+                message:
+                    "the server named an address for the upload that is not encrypted (\(URLParts.redacted(message.url))); "
+                    + "it has to name one with https", request: request)
+        }
         var request = request
         request.method = message.method
         request.url = message.url
@@ -72,10 +138,8 @@ struct UploadOrder: Sendable {
         // The offsets count the bytes of the file.
         request.contentCoding = ContentCoding.identity
         request.trailers = nil
-        if !message.describesFile {
-            request.idempotencyKey = nil
-            request.headers.removeAll { Self.describesFile($0) }
-        }
+        if message.role == .part { request.idempotencyKey = nil }
+        request.headers.removeAll { !Self.belongs($0, to: message.role, upload.style) }
         if upload.parallel > 1 {
             request.maxConnectionsPerHost = max(
                 request.maxConnectionsPerHost ?? maxConnectionsPerHost, upload.parallel)
@@ -84,13 +148,27 @@ struct UploadOrder: Sendable {
         return request
     }
 
-    /// Whether a field of the caller's is about the whole file, and not about each request: its type, its digest, conditions,
-    /// and what S3 keeps with an object. The keys for S3's encryption belong to each request.
-    private static func describesFile(_ name: String) -> Bool {
+    /// Whether a field of the caller's belongs to a request. Those about the whole file, such as its type and its digest, go
+    /// with the creation, conditions on the object of S3 with its completion, and the key of its encryption, the payer and the
+    /// owner with every request. A checksum of the whole object has no place in an upload of parts.
+    static func belongs(_ name: String, to role: UploadMessage.Role, _ style: ResumableUpload.Style) -> Bool {
         let name = name.lowercased()
-        if name.hasPrefix("x-amz-server-side-encryption-customer-") { return false }
-        return name.hasPrefix("content-") || name.hasPrefix("x-amz-") || name.hasPrefix("if-")
+        if name.hasPrefix("if-") { return role == (style == .s3 ? .completion : .creation) }
+        if style == .s3 {
+            if name.hasPrefix("x-amz-server-side-encryption-customer-")
+                || ["x-amz-request-payer", "x-amz-expected-bucket-owner", "x-amz-security-token"].contains(name)
+            {
+                return true
+            }
+            if name.hasPrefix("x-amz-checksum-") || ["content-md5", "x-amz-sdk-checksum-algorithm"].contains(name) {
+                return false
+            }
+            if name.hasPrefix("x-amz-") || ["cache-control", "expires"].contains(name) { return role == .creation }
+        }
+        let describes =
+            name.hasPrefix("content-")
             || ["repr-digest", "want-repr-digest", "upload-metadata", "digest"].contains(name)
+        return !describes || role == .creation
     }
 }
 

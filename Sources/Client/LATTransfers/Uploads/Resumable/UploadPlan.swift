@@ -1,4 +1,3 @@
-import Cryptography
 import HTTPCore
 
 /// What an upload in several requests does next, whatever its protocol. A value without I/O and clock.
@@ -15,111 +14,12 @@ struct UploadPlan: Hashable, Sendable {
         case parts
     }
 
-    struct Lane: Hashable, Sendable {
-        let range: Range<Int64>
-        /// The upload on the server; `nil` before it was created, and for parts.
-        var address: String?
-        /// The bytes of the lane that the server has, as far as it has said.
-        var stored: Int64 = 0
-        /// Whether the server has said what it has since the last failure.
-        var isKnown = false
-        var isDone = false
-        /// What identifies a stored part.
-        var part: Part?
-        var worker: Int?
-    }
-
-    /// What the server says of a stored part.
-    struct Part: Hashable, Sendable {
-        var tag: String
-        var checksum: String?
-        var size: Int64?
-    }
-
-    /// What the server says it can do.
-    struct Facts: Hashable, Sendable {
-        /// Whether it has said that it takes such uploads.
-        var isKnown = false
-        var canJoin = false
-        var createsWithContent = false
-        /// The function for the checksum of the content of a request; `nil` if it takes none.
-        var checksum: MessageDigest.Algorithm?
-        var wholeChecksum: MessageDigest.Algorithm?
-        var maxSize: Int64?
-        var maxPart: Int64?
-        var minPart: Int64?
-        /// Seconds since 1970.
-        var expires: Int64?
-    }
-
-    enum Step: Hashable, Sendable {
-        case probe
-        /// Creates the upload of a lane, with its first bytes or none.
-        case create(lane: Int, Range<Int64>)
-        /// Creates the upload that parts belong to.
-        case begin
-        /// Asks which parts there are, from a number on.
-        case list(after: Int)
-        /// Asks how many bytes of a lane there are.
-        case ask(lane: Int)
-        case send(lane: Int, Range<Int64>)
-        case complete
-        /// Finds out whether an upload that is gone was completed.
-        case verify
-
-        var lane: Int? {
-            switch self {
-            case .create(let lane, _), .ask(let lane), .send(let lane, _): lane
-            case .probe, .begin, .list, .complete, .verify: nil
-            }
-        }
-    }
-
-    enum Answer: Hashable, Sendable {
-        case probed
-        /// The upload was created, and has so many bytes; `nil` if it has to be asked.
-        case created(String, stored: Int64?)
-        /// The lane has so many bytes.
-        case offset(Int64)
-        /// The parts that there are by number, and the number after which the list goes on; `nil` at its end.
-        case listed([Int: Part], next: Int?)
-        case stored(Part)
-        /// The upload has all bytes, but its result is not known.
-        case whole
-        /// The response is the result of the upload.
-        case finished
-        /// The server does not know the upload.
-        case gone
-        /// The server refused for a reason that may pass, or has other bytes than expected.
-        case again(Again)
-        /// The content of the request is larger than the server takes: at most so many bytes, if it says so.
-        case tooLarge(Int64?)
-        /// The response is the final failure of the upload.
-        case refused
-    }
-
-    enum Again: Hashable, Sendable {
-        /// The server has another offset than expected, or an earlier request still writes.
-        case conflict
-        /// The checksum that the server found is another one.
-        case corrupt
-        /// A status of the retry policy.
-        case busy
-    }
-
-    /// What the job does after an answer.
-    enum Outcome: Hashable, Sendable {
-        case proceed
-        case again(Again)
-        case startOver
-        case finished
-        case refused
-    }
-
     let total: Int64
     let style: ResumableUpload.Style
     private let parallel: Int
     private let wantedPart: Int64?
+    /// Whether a request may be sent again although the one before may have had its effect.
+    private let repeatsEffects: Bool
     /// The largest content that the server took after it had refused a larger one.
     private var takenPart: Int64?
     var shape = Shape.sequence
@@ -134,16 +34,24 @@ struct UploadPlan: Hashable, Sendable {
     private var verifies = false
     private(set) var isFinished = false
     private(set) var restarts = 0
+    /// How often the parts were listed again because they could not be put together.
+    private var relists = 0
+    /// The most bytes that the server had at any time since the upload was created.
+    private(set) var highest: Int64 = 0
     /// The interop version of the draft.
     var version = UploadPlan.versions.upperBound
+    /// Whether the server has named the version, and so is known to understand it.
+    var isVersionKnown = false
 
     /// The interop versions of the draft: 3 is of draft -01, 4 of -02, 5 of -03, 6 of -04, 7 of -06, 8 of -09 to -11.
     static let versions = 3...8
     static let maxRestarts = 3
+    private static let maxRelists = 3
     static let maxParts: Int64 = 10_000
 
-    init(total: Int64, _ upload: ResumableUpload) {
+    init(total: Int64, _ upload: ResumableUpload, repeatsEffects: Bool = true) {
         self.total = total
+        self.repeatsEffects = repeatsEffects
         style = upload.style
         parallel = upload.style == .standard ? 1 : upload.parallel
         wantedPart = upload.partSize
@@ -153,7 +61,7 @@ struct UploadPlan: Hashable, Sendable {
 
     /// The largest content of a request.
     var partSize: Int64 {
-        if shape == .parts, let first = lanes.first { return Int64(first.range.count) }
+        if shape == .parts, let first = lanes.first { return max(1, Int64(first.range.count)) }
         var size = wantedPart ?? min(64 << 20, max(style == .s3 ? 8 << 20 : 4 << 20, total / 100))
         if let limit = facts.minPart { size = max(size, limit) }
         for limit in [facts.maxPart, takenPart] { size = min(size, limit ?? .max) }
@@ -224,15 +132,34 @@ struct UploadPlan: Hashable, Sendable {
         return .send(lane: index, start..<min(start + partSize, lane.range.upperBound))
     }
 
-    /// The bytes that the creation of a lane carries. A server that has not said that it takes such uploads gets an ordinary
-    /// request with all of them.
+    /// The bytes that the creation of a lane carries. A creation that would complete the upload cannot be repeated when its
+    /// answer is lost, so tus sends the content apart. Only a server that has named the version of the draft is known to
+    /// understand that more content follows; another one would take a part, or nothing, for the whole file.
     private func firstContent(of range: Range<Int64>) -> Range<Int64> {
         let none = range.lowerBound..<range.lowerBound
+        let isSmall = Int64(range.count) <= partSize
         switch style {
-        case .tus: return facts.createsWithContent && Int64(range.count) <= partSize ? range : none
-        case .standard:
-            return !facts.isKnown || Int64(range.count) <= min(partSize, facts.maxPart ?? .max) ? range : none
+        case .tus: return facts.createsWithContent && isSmall && (shape == .joined || repeatsEffects) ? range : none
+        case .standard: return !isVersionKnown || isSmall || total < facts.minSize ?? 0 ? range : none
         case .s3: return none
+        }
+    }
+
+    /// Whether a request completes the upload if it has its effect.
+    func completes(_ step: Step) -> Bool {
+        switch step {
+        case .complete: true
+        case .create(_, let range), .send(_, let range): shape == .sequence && range.upperBound == total
+        case .probe, .begin, .list, .ask, .verify: false
+        }
+    }
+
+    /// Whether a request may be sent again when its answer was lost or is no success.
+    func mayRepeat(_ step: Step) -> Bool {
+        switch step {
+        case .create(let lane, _): repeatsEffects || !completes(step) || lanes[lane].address != nil
+        case .complete: repeatsEffects || shape != .joined
+        case .probe, .begin, .list, .ask, .send, .verify: true
         }
     }
 
@@ -247,6 +174,15 @@ struct UploadPlan: Hashable, Sendable {
     // MARK: Answers
 
     mutating func note(_ answer: Answer, to step: Step) -> Outcome {
+        let wasComplete = mayBeComplete
+        // A response ends the doubt. S3 may respond that the upload is gone because an earlier request has completed it.
+        if completes(step), shape != .parts { mayBeComplete = false }
+        let outcome = outcome(of: answer, to: step, wasComplete)
+        highest = max(highest, stored)
+        return outcome
+    }
+
+    private mutating func outcome(of answer: Answer, to step: Step, _ wasComplete: Bool) -> Outcome {
         switch answer {
         case .probed:
             hasProbed = true
@@ -256,6 +192,10 @@ struct UploadPlan: Hashable, Sendable {
                 upload = address
                 listsAfter = nil
                 break
+            }
+            if let earlier = lanes[lane].address, earlier != address {
+                return .violation(
+                    "the server named two addresses for the upload, \(earlier) and \(address); report it there")
             }
             lanes[lane].address = address
             lanes[lane].isKnown = stored != nil
@@ -269,6 +209,9 @@ struct UploadPlan: Hashable, Sendable {
                 lanes[number - 1].part = part
                 lanes[number - 1].isDone = true
             }
+            if let next, case .list(let after) = step, next <= after {
+                return .violation("the list of the parts does not go on after part \(after); report it to the server")
+            }
             listsAfter = next
         case .stored(let part):
             guard let lane = step.lane else { return .refused }
@@ -280,26 +223,44 @@ struct UploadPlan: Hashable, Sendable {
             isFinished = true
             return .finished
         case .gone:
-            // The answer to the request that put the parts together may have been lost.
-            if mayBeComplete, shape == .parts, step != .verify {
+            // The answer to the request that completed the upload may have been lost.
+            guard wasComplete, step != .verify else { return .startOver }
+            if shape == .parts {
                 verifies = true
                 return .proceed
             }
-            return .startOver
+            return repeatsEffects ? .startOver : .violation(Self.doubt)
+        case .unrepeated:
+            verifies = true
+        case .again(.conflict) where step == .complete && shape == .parts:
+            guard relists < Self.maxRelists else { return .refused }
+            listAgain()
+            return .again(.conflict)
         case .again(let reason):
             fail(step)
             return .again(reason)
         case .tooLarge(let limit):
-            if case .create(_, let range) = step {
-                // With the limit known, the upload is created without content.
-                return facts.isKnown && Int64(range.count) > (facts.maxPart ?? .max) ? .proceed : .refused
-            }
-            guard case .send(_, let range) = step, range.count > 1, shape != .parts else { return .refused }
-            takenPart = min(limit.map { max(1, $0) } ?? .max, Int64(range.count) / 2)
+            guard shape != .parts, let count = contentCount(of: step), count > 1 else { return .refused }
+            takenPart = min(limit.map { max(1, $0) } ?? .max, count / 2)
             fail(step)
+        case .violation(let reason): return .violation(reason)
+        case .unusable(let reason): return .unusable(reason)
         case .refused: return .refused
         }
         return .proceed
+    }
+
+    static let doubt =
+        "the response to the last request was lost, and the server does not know the upload any more: it may be complete. "
+        + "Look for the file on the server; with an idempotencyKey, or resumesEarlierRun = false, it is sent again"
+
+    /// The bytes of content that a server may refuse to take in one request, where less can be sent.
+    private func contentCount(of step: Step) -> Int64? {
+        switch step {
+        case .create(_, let range): style == .tus || isVersionKnown ? Int64(range.count) : nil
+        case .send(_, let range): Int64(range.count)
+        case .probe, .begin, .list, .ask, .complete, .verify: nil
+        }
     }
 
     /// Notes what an interim response says.
@@ -307,20 +268,21 @@ struct UploadPlan: Hashable, Sendable {
     /// - Returns: whether the address of the upload is new.
     mutating func noteInterim(_ address: String?, _ facts: Facts, to step: Step) -> Bool {
         take(facts)
+        isVersionKnown = true
         guard let address, let lane = step.lane, lanes[lane].address == nil else { return false }
         lanes[lane].address = address
         return true
     }
 
     /// A request failed without an answer, or with one that may pass: the server is asked what it has.
-    mutating func fail(_ step: Step) {
+    ///
+    /// - Parameter isLost: Whether the connection broke after the request was sent.
+    mutating func fail(_ step: Step, isLost: Bool = false) {
         switch step {
         case .create(let lane, _):
             lanes[lane].isKnown = false
             // A server sends no 104 to another version than its own, and the next attempt uses the one before.
-            if style == .standard, lanes[lane].address == nil {
-                version = max(Self.versions.lowerBound, version - 1)
-            }
+            if isLost, style == .standard, !isVersionKnown { version = max(Self.versions.lowerBound, version - 1) }
         case .send(let lane, _), .ask(let lane): lanes[lane].isKnown = false
         case .complete:
             if shape == .parts, !mayBeComplete { listsAfter = 0 }
@@ -332,7 +294,8 @@ struct UploadPlan: Hashable, Sendable {
     mutating func noteCompletion() { mayBeComplete = true }
 
     /// The server says that parts are missing or are not those that were named.
-    mutating func listAgain() {
+    private mutating func listAgain() {
+        relists += 1
         mayBeComplete = false
         listsAfter = 0
         for index in lanes.indices { (lanes[index].isDone, lanes[index].part, lanes[index].worker) = (false, nil, nil) }
@@ -344,26 +307,37 @@ struct UploadPlan: Hashable, Sendable {
         upload = nil
         listsAfter = 0
         (mayBeComplete, verifies, isFinished) = (false, false, false)
-        facts.expires = nil
+        (relists, highest) = (0, 0)
         layOut()
     }
 
     mutating func take(_ new: Facts) {
-        facts.isKnown = facts.isKnown || new.isKnown
+        if let named = new.version, Self.versions.contains(named) { (version, isVersionKnown) = (named, true) }
         facts.canJoin = facts.canJoin || new.canJoin
         facts.createsWithContent = facts.createsWithContent || new.createsWithContent
         facts.checksum = new.checksum ?? facts.checksum
         facts.wholeChecksum = new.wholeChecksum ?? facts.wholeChecksum
         facts.maxSize = new.maxSize ?? facts.maxSize
+        facts.minSize = new.minSize ?? facts.minSize
         facts.maxPart = new.maxPart ?? facts.maxPart
         facts.minPart = new.minPart ?? facts.minPart
-        facts.expires = new.expires ?? facts.expires
     }
 
     private mutating func reach(_ offset: Int64, in index: Int, after step: Step) -> Outcome {
         let count = Int64(lanes[index].range.count)
-        // An offset behind the end belongs to other content.
-        guard (0...count).contains(offset) else { return .startOver }
+        switch step {
+        case .create(_, let range), .send(_, let range):
+            let sent = range.upperBound - lanes[index].range.lowerBound
+            guard offset <= sent else {
+                return .violation(
+                    "the server says that it has \(offset) bytes of the upload, and \(sent) were sent; report it there")
+            }
+        case .ask where offset < count: mayBeComplete = false
+        case .ask where offset > count:
+            fail(step)
+            return .again(.conflict)
+        case .probe, .begin, .list, .ask, .complete, .verify: break
+        }
         let before = lanes[index].stored
         lanes[index].stored = offset
         lanes[index].isKnown = true
