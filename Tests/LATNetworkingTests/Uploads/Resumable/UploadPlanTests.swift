@@ -253,6 +253,17 @@ import Testing
         #expect(!joined.mayRepeat(.complete))
     }
 
+    @Test func requestThatWasNotSentLeavesNoDoubt() {
+        var plan = UploadPlan(total: 100, .standard, repeatsEffects: false)
+        _ = plan.note(.probed, to: .probe)
+        let creation = Step.create(lane: 0, 0..<100)
+        for (isLost, isInDoubt) in [(false, false), (true, true)] {
+            plan.noteCompletion()
+            plan.fail(creation, isLost: isLost)
+            #expect(plan.mayBeComplete == isInDoubt)
+        }
+    }
+
     @Test func tusCreatesEmptyUnlessItMayRepeat() {
         var facts = UploadPlan.Facts()
         facts.createsWithContent = true

@@ -278,6 +278,7 @@ struct UploadPlan: Hashable, Sendable {
     ///
     /// - Parameter isLost: Whether the connection broke after the request was sent.
     mutating func fail(_ step: Step, isLost: Bool = false) {
+        if !isLost, completes(step), shape != .parts { mayBeComplete = false }
         switch step {
         case .create(let lane, _):
             lanes[lane].isKnown = false
