@@ -8,11 +8,17 @@ that of a server that has no others.
 
 import argparse
 import asyncio
+import functools
 import socket
 
+import tuspyserver.request
 import uvicorn
 from fastapi import FastAPI
 from tuspyserver import create_tus_router
+
+# tuspyserver waits 30 seconds for the lock of an upload and blocks its event loop meanwhile, so a request whose client has died
+# cannot end and release it. With a short wait it answers 503, and the next attempt finds the lock released.
+tuspyserver.request.acquire_upload_lock = functools.partial(tuspyserver.request.acquire_upload_lock, timeout=0.05)
 
 options = argparse.ArgumentParser()
 options.add_argument("folder")
