@@ -67,6 +67,11 @@ final class TusServer: Sendable {
         }
     }
 
+    /// The server prints a request after it has answered it.
+    func expectMethods(_ methods: Substring...) async throws {
+        try await eventually("\(methods)") { requests.map(\.method) == methods }
+    }
+
     var received: Int { requests.reduce(0) { $0 + ($1.method == "HEAD" ? 0 : $1.bytes) } }
 
     /// The contents of the uploads that there are.
