@@ -1,19 +1,26 @@
-// The server of the benchmark's `upload` row. Reads and discards request bodies that have a Content-Length. Responds to
-// each with 200 and the number of bytes it read. Prints the port on which it listens (loopback, chosen by the system),
-// and ends when its standard input closes.
+// The server of the benchmark's `upload` and `resumable` rows. Reads and discards request bodies that have a Content-Length.
+// Responds to each with 200 and the number of bytes it read. An empty POST or PUT begins an upload of tus 1.0 or of the IETF
+// draft, to which each PATCH appends, whatever its offset; POST with `?uploads` begins one of S3, whose parts are counted.
+// Prints the port on which it listens (loopback, chosen by the system), and ends when its standard input closes.
 
 #define _GNU_SOURCE  // accept4, strcasestr, memmem
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char buffer[1 << 20];
+// Each connection has its thread, because the parts of S3 come side by side.
+static _Thread_local char buffer[1 << 20];
+// The bytes of the upload.
+static atomic_llong stored;
 
 static void die(const char *what) {
     fprintf(stderr, "sinkserver: %s: %s\n", what, strerror(errno));
@@ -36,6 +43,12 @@ static int serve(int connection) {
     *end = '\0';
     const char *length = strcasestr(buffer, "\r\nContent-Length:");
     long long wanted = length ? atoll(length + 17) : 0;
+    int posts = strncmp(buffer, "POST ", 5) == 0, puts = strncmp(buffer, "PUT ", 4) == 0;
+    int multipart = strstr(buffer, "?uploads=") || strstr(buffer, "uploadId=");
+    int creates = wanted == 0 && (posts || puts);
+    int completes = strcasestr(buffer, "\r\nUpload-Complete: ?1") != NULL;
+    int appends = strncmp(buffer, "PATCH ", 6) == 0;
+    int asks = strncmp(buffer, "HEAD ", 5) == 0 || strncmp(buffer, "OPTIONS ", 8) == 0;
     long long received = (long long)(head - (size_t)(end + 4 - buffer));
     if (strcasestr(buffer, "\r\nExpect: 100-continue") && received == 0)
         if (write(connection, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 25) return 0;
@@ -44,10 +57,28 @@ static int serve(int connection) {
         if (got <= 0) return 0;
         received += got;
     }
+    if (creates || appends || asks || multipart) {
+        if (creates) stored = 0;
+        if (appends || (puts && multipart)) stored += received;
+        static const char id[] = "<UploadId>1</UploadId>";
+        char answer[320];
+        int count = snprintf(answer, sizeof answer,
+                             "HTTP/1.1 %s\r\nTus-Resumable: 1.0.0\r\nLocation: /1\r\nUpload-Offset: %lld\r\n"
+                             "Upload-Draft-Interop-Version: 8\r\nUpload-Complete: %s\r\nETag: \"1\"\r\n"
+                             "Content-Length: %zu\r\n\r\n%s", creates ? "201 Created" : "200 OK", (long long)stored,
+                             completes ? "?1" : "?0", multipart ? sizeof id - 1 : 0, multipart ? id : "");
+        return write(connection, answer, (size_t)count) == count;
+    }
     char body[32], answer[128];
     int size = snprintf(body, sizeof body, "%lld", received);
     int count = snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size, body);
     return write(connection, answer, (size_t)count) == count;
+}
+
+static void *serve_all(void *connection) {
+    while (serve((int)(intptr_t)connection)) continue;
+    close((int)(intptr_t)connection);
+    return NULL;
 }
 
 int main(void) {
@@ -59,7 +90,8 @@ int main(void) {
         if (!ready[0].revents) continue;
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0) continue;
-        while (serve(connection)) continue;
-        close(connection);
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, serve_all, (void *)(intptr_t)connection) != 0) die("pthread_create");
+        pthread_detach(thread);
     }
 }

@@ -43,6 +43,7 @@ struct Recipe: Sendable, CustomTestStringConvertible {
 /// | `/events` | three server-sent events |
 /// | `/big` | 1 MiB with an `ETag`, ranges and 304 |
 /// | `/image.png` | a picture of one pixel |
+/// | `/films` | resumable uploads |
 /// | `/upload` | the number of received bytes, and their media type |
 /// | `/cached` | a response that is fresh for a minute |
 final class RecipeServer: Sendable {
@@ -172,6 +173,7 @@ final class RecipeServer: Sendable {
             return reply.header("ETag", Self.tag).header("Accept-Ranges", "bytes")
         }
         server.route("GET", "/image.png") { _ in .data(Self.image ?? Data(), contentType: "image/png") }
+        server.resumableUploads(path: "/films")
         server.route("*", "/upload") { request in
             .json(#"{"bytes": \#(request.bodyByteCount), "type": "\#(request.headers["Content-Type"] ?? "")"}"#)
         }

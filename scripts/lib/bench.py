@@ -21,7 +21,7 @@ import urllib.parse
 
 import bench_page
 
-ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "resumable", "waiting", "events",
         "live", "store", "cache", "fleet", "outbox", "bridges")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
@@ -339,7 +339,9 @@ def run_download(turn):
         ])
 
 
-def run_upload(turn):
+@contextlib.contextmanager
+def sink():
+    """The URL of a server that discards bodies, and the path of a file of 1 GiB."""
     server = subprocess.Popen([os.path.join(options.programs, "sinkserver")],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -350,13 +352,29 @@ def run_upload(turn):
             with open(path, "wb") as file:
                 for _ in range(1 << 10):
                     file.write(bytes(1 << 20))
-            in_turn(turn, [
-                ("lat upload", lambda: program("lat-bench", "upload", url, 1, 1, 0, path)),
-                ("curl -F", lambda: curl("upload", "-F", f"file=@{path}", url)),
-            ])
+            yield url, path
     finally:
         server.stdin.close()
         server.wait()
+
+
+def run_upload(turn):
+    with sink() as (url, path):
+        in_turn(turn, [
+            ("lat upload", lambda: program("lat-bench", "upload", url, 1, 1, 0, path)),
+            ("curl -F", lambda: curl("upload", "-F", f"file=@{path}", url)),
+        ])
+
+
+RESUMABLE = ("tus", "standard", "s3")
+
+
+def run_resumable(turn):
+    with sink() as (url, path):
+        in_turn(turn, [
+            *((f"lat {style}", lambda style=style: program("lat-bench", style, url, 1, 1, 0, path)) for style in RESUMABLE),
+            ("lat put", lambda: program("lat-bench", "put", url, 1, 1, 0, path)),
+        ])
 
 
 def run_segments(turn):
@@ -748,6 +766,8 @@ if "download" in rows:
 if "upload" in rows:
     compare("upload", "1 GiB multipart from a path, wall time", "curl -F", "lat upload", "curl -F", "seconds", 1.2)
     at_most("upload", "1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
+for style, name in zip(RESUMABLE, ("tus 1.0", "the IETF draft", "S3")):
+    compare("resumable", f"1 GiB in parts by {name}, wall time", "a plain PUT", f"lat {style}", "lat put", "seconds", 1.15)
 compare("segments", "200 MiB at 10 MB/s a connection, wall time: 4 segments", "1 segment", "lat 4 segments",
         "lat 1 segment", "seconds", 1 / 3.5)
 compare("queue", "5,000 downloads added to a queue", "as many files written in C", "lat queue", "c files", "seconds", None)

@@ -234,7 +234,7 @@ def plot(rows):
 def make(root):
     rows = load(os.path.join(root, ".build/bench/page.json"))
     order = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "http2", "fresh", "burst", "download",
-             "upload", "segments", "queue", "instructions", "waiting", "events", "live", "cache", "fleet", "store", "outbox", "build", "costs")
+             "upload", "resumable", "segments", "queue", "instructions", "waiting", "events", "live", "cache", "fleet", "store", "outbox", "build", "costs")
     rows = {name: rows[name] for name in order if name in rows}
     picture = plot(rows)
     page = os.path.join(root, "Documentation/Performance.md")

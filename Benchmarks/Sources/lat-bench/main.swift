@@ -33,7 +33,7 @@ let arguments = Arguments(
     modes: [
         "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
         "entity-text-executor", "closure", "urls", "pages", "pages-gets", "post", "post-encoded", "download", "queue",
-        "upload", "waiting",
+        "upload", "put", "tus", "standard", "s3", "waiting",
         "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
@@ -86,6 +86,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "download": try await download(manager, arguments, to: try file(arguments))
     case "queue": try await queueDownloads(manager, arguments, in: try file(arguments))
     case "upload": try await upload(manager, arguments, try file(arguments))
+    case "put", "tus", "standard", "s3": try await put(manager, arguments, try file(arguments))
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)
     case "fleet-remote", "fleet-memory": try await fleet(arguments)

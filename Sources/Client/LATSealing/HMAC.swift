@@ -98,6 +98,8 @@ extension HTTPBody {
             case data(Data)
             /// A file, and what computes its digest without reading all of it into memory.
             case file(path: String, digest: @Sendable (MessageDigest.Algorithm) throws -> [UInt8])
+            /// A part of a file, by what computes its digest.
+            case slice(digest: @Sendable (MessageDigest.Algorithm) throws -> [UInt8])
             /// A stream or a multipart body.
             case unknown
         }
@@ -126,6 +128,9 @@ extension HTTPBody {
                 return try Self.content(
                     of: path, upTo: Self.limit, "signed",
                     tooLarge: "signed as a whole; sign its digest, or send a smaller file")
+            case .slice:
+                throw NetworkError.invalidRequest(
+                    "the signature needs the bytes of a part of a file in memory; sign the digest of the body instead")
             case .unknown: throw Self.unknown
             }
         }
@@ -141,7 +146,7 @@ extension HTTPBody {
                 } catch {
                     throw NetworkError.unsupported(algorithm)
                 }
-            case .file(_, let digest): return Data(try digest(algorithm.function))
+            case .file(_, let digest), .slice(let digest): return Data(try digest(algorithm.function))
             case .unknown: throw Self.unknown
             }
         }

@@ -336,6 +336,13 @@ extension LeveledSetting {
                 return row?.settings.poll?.rule?.attempts.map { "\($0)" } ?? "none"
             }),
         LeveledSetting(
+            testDescription: "uploads", values: (1...6).map { "\($0)" }, rows: ["uploads"],
+            row: { "uploads: { protocol: \"s3\", parallel: \($0 + 1) }" },
+            read: { observation in
+                let row = try? observation.configuration.domains?.resolve(server: "s")
+                return row?.settings.uploads?.rule.map { "\($0.parallel)" } ?? "none"
+            }),
+        LeveledSetting(
             testDescription: "errors", values: (0..<6).map { "c\($0)" }, rows: ["errors"],
             row: { "errors: { code: \"c\($0)\" }" },
             read: { observation in

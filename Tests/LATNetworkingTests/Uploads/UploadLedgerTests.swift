@@ -180,4 +180,15 @@ import Testing
         for second in 1...3 { ledger.note(.read(1), of: 0, at: .seconds(second)) }
         #expect(ledger.progress.bytesPerSecond != nil && ledger.progress.estimatedTimeRemaining == nil)
     }
+
+    @Test func earlierBytesSayNothingAboutTheRate() {
+        var (ledger, fresh) = (Self.ledger([1_000_000]), Self.ledger([1_000_000]))
+        // One lane sends while the server is asked what it has of another one.
+        for (second, position) in [(1, 1_000), (2, 501_000), (3, 502_000)] as [(Int, Int64)] {
+            ledger.reach(position, isEarlier: second == 2, at: .seconds(second))
+            fresh.reach(position, isEarlier: false, at: .seconds(second))
+        }
+        #expect((ledger.progress.bytesPerSecond ?? .infinity) < 10_000)
+        #expect((fresh.progress.bytesPerSecond ?? 0) > 10_000)
+    }
 }

@@ -37,6 +37,8 @@ struct Option: Hashable, Sendable {
     let letter: String?
     /// The placeholder of the value in help, `FILE`; `nil` for a switch.
     let value: String?
+    /// Whether the option may be given without a value. It then has the value that follows only if ``kind`` lists it.
+    let isValueOptional: Bool
     let repeats: Bool
     /// What the value is, so that completions can propose it.
     let kind: ValueKind
@@ -44,12 +46,13 @@ struct Option: Hashable, Sendable {
 
     /// - Parameter kind: Default: what the placeholder says, see ``ValueKind/init(placeholder:)``.
     init(
-        _ name: String, _ letter: String? = nil, value: String? = nil, repeats: Bool = false, kind: ValueKind? = nil,
-        help: String
+        _ name: String, _ letter: String? = nil, value: String? = nil, isValueOptional: Bool = false,
+        repeats: Bool = false, kind: ValueKind? = nil, help: String
     ) {
         self.name = name
         self.letter = letter
         self.value = value
+        self.isValueOptional = isValueOptional
         self.repeats = repeats
         self.kind = kind ?? ValueKind(placeholder: value ?? "")
         self.help = help
@@ -62,10 +65,17 @@ struct Option: Hashable, Sendable {
 
     /// The form in help: `-H, --header 'K: V'`.
     var form: String {
-        (letter.map { "\($0), " } ?? "    ") + name + (value.map { " \($0)" } ?? "")
+        (letter.map { "\($0), " } ?? "    ") + name + (value.map { isValueOptional ? " [\($0)]" : " \($0)" } ?? "")
     }
 
     func isNamed(_ text: String) -> Bool { text == name || text == letter }
+
+    /// Whether the word after the option is its value.
+    func takes(_ word: String) -> Bool {
+        guard isValueOptional else { return true }
+        guard case .choices(let choices) = kind else { return false }
+        return choices.contains { $0.name == word }
+    }
 }
 
 /// An unusable command line, in one sentence that names the argument and the next step.

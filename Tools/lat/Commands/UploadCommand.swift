@@ -14,6 +14,8 @@ struct UploadCommand: Command {
     let url: String
     let method: String
     let content: Content
+    /// How the upload goes on after a failure; `nil` for an upload in one request.
+    let resumable: ResumableUpload?
     let parameters: [String: JSONValue]
     let headers: HTTPHeaders
     let timeout: Duration?
@@ -25,10 +27,12 @@ struct UploadCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
         url = try URLArgument.only(
-            arguments.operands,
+            Array(arguments.operands.prefix(1)),
             "write lat upload URL --file NAME=PATH, such as lat upload http://127.0.0.1:8080/photos --file img=a.png",
             "files are given with --file NAME=PATH")
+        try UsageError.refuse(arguments.operands, after: 2, "one file may follow the URL; others are given with --file")
         content = try Self.content(arguments)
+        resumable = try Self.resumable(arguments, content)
         method = try Self.method(arguments, content)
         parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
         headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
@@ -45,13 +49,30 @@ struct UploadCommand: Command {
 extension UploadCommand {
     static let name = "upload"
     static let summary = "Uploads files, and shows the progress of each."
-    static let usage = "URL --file NAME=PATH… [options]"
+    static let usage = "URL [FILE] [--file NAME=PATH…] [options]"
 
     static let file = Option(
         "--file", "-F", value: "NAME=PATH", repeats: true,
         help:
             "A file and the name of its field. Repeat it for more files: all go into one multipart/form-data body.")
-    static let body = Option("--body", value: "PATH", help: "One file as the whole body, in place of --file.")
+    static let body = Option("--body", value: "PATH", help: "One file as the whole body, as FILE.")
+    static let resumableOption = Option(
+        "--resumable", value: "tus|standard|s3", isValueOptional: true,
+        kind: .choices([.init("tus"), .init("standard"), .init("s3")]),
+        help:
+            "Sends FILE in parts by tus 1.0, the IETF draft or S3; without a name, by what the server speaks. The same command "
+            + "goes on where it stopped.")
+    static let partSize = Option(
+        "--part-size", value: "BYTES", help: "With --resumable: the largest part. Default: a hundredth, at least 4 MiB."
+    )
+    static let parallel = Option(
+        "--parallel", "-n", value: "N", help: "With --resumable tus or s3: how many parts are sent side by side.")
+    static let journal = Option(
+        "--journal", value: "DIR", help: "With --resumable: the folder of the journal. Default: that of FILE.")
+    static let noResume = Option(
+        "--no-resume", help: "With --resumable: starts from the beginning, and removes what the server has.")
+    static let retries = Option(
+        "--retries", value: "N", help: "With --resumable: how often a part is repeated. Default: 3.")
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
         help: "A form field beside the files: k=v, or k:=json. With --body it goes into the query.")
@@ -61,18 +82,28 @@ extension UploadCommand {
         "--timeout", value: "TIME",
         help: "The time limit of the whole upload: 30s, 10m. Default: none while bytes move.")
     static let options = [
-        file, body, parameter, RequestCommand.header, methodOption, timeout, RequestCommand.proxy, RequestCommand.user,
+        file, body, resumableOption, partSize, parallel, journal, noResume, retries, parameter, RequestCommand.header,
+        methodOption, timeout, RequestCommand.proxy, RequestCommand.user,
         OutputFormat.option,
     ]
+
+    static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .text : .file }
 
     static let details = """
         On a terminal, a bar for each file and one for the total show the progress. The
         body of the response is shown at the end.
 
+        With --resumable, a journal beside FILE tells where the upload is on the server.
+        After Ctrl-C, an error or a crash, the same command goes on from there, if FILE
+        is still the same. Without a name, OPTIONS asks the server what it speaks; one
+        that speaks nothing of it gets an ordinary upload. S3 takes the key from the environment, as other programs do:
+        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION.
+
         Examples
           lat upload http://127.0.0.1:8080/photos --file img=a.png -p title=Holiday
           lat upload http://127.0.0.1:8080/photos -F img=a.png -F img=b.png -F doc=c.pdf
           lat upload http://127.0.0.1:8080/report.pdf --body report.pdf
+          lat upload http://127.0.0.1:8080/report.pdf report.pdf --resumable
 
         Exit codes: 0 success, 1 the status is not a success (the body is still shown),
         2 the command line or a file cannot be used, 3 no response, 130 interrupted.
@@ -84,7 +115,13 @@ extension UploadCommand {
 extension UploadCommand {
     private static func content(_ arguments: ParsedArguments) throws(UsageError) -> Content {
         let files = try RequestCommand.files(arguments.values(file), of: file)
-        guard let path = try arguments.file(body, "write --body PATH") else {
+        if arguments.operands.count > 1, arguments.contains(body) {
+            throw UsageError("FILE and \(body.name) cannot be combined; a request has one body, so give one of them")
+        }
+        let operand = arguments.operands.dropFirst().first
+        if operand == "" { throw UsageError("FILE \"\" names no file; write lat upload URL FILE") }
+        let named = try arguments.file(body, "write --body PATH")
+        guard let path = operand ?? named else {
             guard !files.isEmpty else {
                 throw UsageError(
                     "no file is given; write --file NAME=PATH, or --body PATH for a file as the whole body")
@@ -92,9 +129,47 @@ extension UploadCommand {
             return .parts(files)
         }
         guard files.isEmpty else {
-            throw UsageError("--file and --body cannot be combined; a request has one body, so give one of them")
+            let other = operand == nil ? body.name : "FILE"
+            throw UsageError("--file and \(other) cannot be combined; a request has one body, so give one of them")
         }
         return .whole(path)
+    }
+
+    private static func resumable(_ arguments: ParsedArguments, _ content: Content) throws(UsageError)
+        -> ResumableUpload?
+    {
+        guard let name = arguments.value(resumableOption) else {
+            for option in [partSize, parallel, journal, noResume, retries] where arguments.contains(option) {
+                throw UsageError("\(option.name) belongs to \(resumableOption.name); add \(resumableOption.name) tus")
+            }
+            return nil
+        }
+        guard case .whole = content else {
+            throw UsageError("\(resumableOption.name) needs one file as the whole body; write lat upload URL FILE")
+        }
+        // Without a name, the server is asked before the upload.
+        guard let style = name.isEmpty ? .standard : ResumableUpload.Style(rawValue: name) else {
+            throw UsageError(
+                "\(resumableOption.name) \"\(SafeText.line(name))\" is unknown; write tus, standard or s3")
+        }
+        var upload = ResumableUpload(
+            style, partSize: try arguments.number(partSize, 1...(5 << 30)).map(Int64.init),
+            parallel: try arguments.number(parallel, 1...64))
+        upload.journalFolder = try arguments.file(journal, "write --journal DIR")
+        upload.resumesEarlierRun = !arguments.contains(noResume)
+        return upload
+    }
+
+    /// The signer of S3, from the variables that Amazon's programs read.
+    static func signer(_ variables: [String: String]) throws(UsageError) -> AWSSigner {
+        guard let id = variables["AWS_ACCESS_KEY_ID"], let secret = variables["AWS_SECRET_ACCESS_KEY"] else {
+            throw UsageError(
+                "\(resumableOption.name) s3 needs a key; set the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+        }
+        return try UsageError.checked(
+            try AWSSigner(
+                accessKeyID: id, secretAccessKey: secret, sessionToken: variables["AWS_SESSION_TOKEN"],
+                region: variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"] ?? "us-east-1", service: "s3"))
     }
 
     private static func method(_ arguments: ParsedArguments, _ content: Content) throws(UsageError) -> String {
@@ -126,7 +201,7 @@ private struct UploadRun {
         let start = ContinuousClock.now
         let upload: UploadTask<HTTPResponse>
         do {
-            upload = try self.upload()
+            upload = try await self.upload()
         } catch let error as NetworkError {
             return console.fail(error, command.arguments)
         }
@@ -156,23 +231,35 @@ private struct UploadRun {
 
     // MARK: Sending
 
-    private func upload() throws -> UploadTask<HTTPResponse> {
+    private func upload() async throws -> UploadTask<HTTPResponse> {
         var configuration = CentralRequestManager.Configuration.inspected
         configuration.headers = RequestSettings.headers
         configuration.setProxy(command.arguments)
+        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
+        if command.resumable != nil {
+            configuration.retries = try command.arguments.number(UploadCommand.retries, 0...1_000) ?? 3
+        }
         if let user = command.user {
             let authentication = Authentication.basic(user: user.name, password: user.password)
             configuration.interceptors = [RequestChange { $0.authentication = authentication }]
         }
-        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
+        let resumable = try await UploadProtocol.choose(command, configuration)
+        if resumable?.style == .s3 {
+            configuration.signer = try UploadCommand.signer(ProcessInfo.processInfo.environment)
+        }
         let manager = try CentralRequestManager(configuration: configuration)
         let parameters = command.parameters.isEmpty ? nil : command.parameters
-        switch command.content {
-        case .parts(let files):
+        switch (command.content, resumable) {
+        case (.parts(let files), _):
             return manager.upload(
                 command.url, method: command.method, files: files.map { UploadFile(name: $0.name, path: $0.path) },
                 parameters: parameters, timeout: command.timeout, headers: command.headers)
-        case .whole(let path):
+        case (.whole(let path), let resumable?):
+            return manager.upload(
+                command.url, method: command.method, body: .file(path), resumable: resumable,
+                parameters: resumable.style == .tus ? nil : parameters, timeout: command.timeout,
+                headers: command.headers)
+        case (.whole(let path), nil):
             return manager.upload(
                 command.url, method: command.method, body: .file(path), parameters: parameters,
                 timeout: command.timeout, headers: command.headers)
@@ -193,7 +280,8 @@ private struct UploadRun {
                 return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error)
             }
         } onCancel: {
-            upload.cancel()
+            // After Ctrl-C the same command goes on.
+            upload.cancel(keepingProgress: true)
         }
     }
 

@@ -189,7 +189,7 @@ extension MockReply {
         }
     }
 
-    /// Sends an interim response (RFC 9110 §15.2) before the reply: 100, 102 or 103. May be used several times.
+    /// Sends an interim response (RFC 9110 §15.2) before the reply: 100, 102, 103 or 104. May be used several times.
     ///
     /// This is for interim responses that the client did not ask for. The server itself sends the `100 Continue` that
     /// `Expect` asks for; see ``MockServer/expectPolicy``.

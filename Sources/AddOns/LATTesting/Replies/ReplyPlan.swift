@@ -277,7 +277,7 @@ extension MockReply.Body {
 }
 
 extension HTTPHeaders {
-    fileprivate var lines: String { reduce(into: "") { $0 += "\($1.name): \($1.value)\r\n" } }
+    var lines: String { reduce(into: "") { $0 += "\($1.name): \($1.value)\r\n" } }
 
     fileprivate func mentions(_ name: String) -> Bool {
         fields.contains { $0.name.equalsIgnoringASCIICase(name) }

@@ -32,6 +32,8 @@ final class Connection {
         let head: RequestHead
         var record: RecordedRequest
         let bodyLimit: Int
+        /// Receives the body as it arrives, and answers; `nil` for a route.
+        var receiver: (any BodyReceiver)?
         var isAnswered = false
 
         mutating func append(_ piece: ArraySlice<UInt8>) {

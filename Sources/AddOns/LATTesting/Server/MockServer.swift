@@ -156,6 +156,8 @@ extension MockServer {
     /// Answers the requests without a queued reply or a route. Default: 404 and a text with method and path.
     public func fallback(_ handler: @escaping Handler) { change { $0.fallback = handler } }
 
+    func addReceiver(_ receiver: any BodyReceiver) { change { $0.receivers.append(receiver) } }
+
     /// Changes what the server answers. A server that stops has released its handlers, and takes no more.
     private func change(_ change: (inout SharedState.Contents) -> Void) {
         shared.update { if !$0.stopIsRequested { change(&$0) } }

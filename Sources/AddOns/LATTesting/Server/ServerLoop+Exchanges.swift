@@ -26,13 +26,33 @@ extension ServerLoop {
                 // Nothing else is being sent, so the send buffer has room for these few bytes.
                 _ = connection.send(.bytes(ArraySlice("HTTP/1.1 100 Continue\r\n\r\n".utf8)))
             }
+            guard connection.exchange?.isAnswered == false else { return }
+            let path = String(RequestTarget(record.target).path)
+            if let receiver = shared.read({ contents in contents.receivers.last { $0.takes(path) } }) {
+                connection.exchange?.receiver = receiver
+                perform(receiver.begin(record), on: connection)
+            }
         case .body(let piece):
             connection.exchange?.append(piece)
             shared.update { $0.receivedBodyBytes += Int64(piece.count) }
+            if let exchange = connection.exchange, !exchange.isAnswered, let receiver = exchange.receiver {
+                perform(receiver.receive(piece, of: exchange.record), on: connection)
+            }
         case .end(let trailers):
             connection.exchange?.record.trailers = trailers
             connection.exchange?.record.isComplete = true
             answerFromHandlers(connection)
+        }
+    }
+
+    private func perform(_ action: BodyAction, on connection: Connection) {
+        switch action {
+        case .proceed: break
+        case .interim(let status, let headers):
+            // Few bytes, for which a client that sends a body has room.
+            let head = "HTTP/1.1 \(status) \(ReasonPhrase.of(status))\r\n" + headers.lines + "\r\n"
+            _ = connection.send(.bytes(ArraySlice(head.utf8)))
+        case .cut: close(connection, by: Socket.reset)
         }
     }
 
@@ -61,7 +81,8 @@ extension ServerLoop {
             return (request, queued, handler)
         }
         connection.exchange?.isAnswered = true
-        start(queued ?? Self.reply(of: handler, to: request), on: connection)
+        if queued != nil { exchange.receiver?.abandon(request) }
+        start(queued ?? exchange.receiver?.end(request) ?? Self.reply(of: handler, to: request), on: connection)
     }
 
     private static func reply(of handler: MockServer.Handler?, to request: RecordedRequest) -> MockReply {

@@ -259,6 +259,7 @@ extension ServerLoop {
         connection.exchange = nil
         connection.writer = nil
         connection.player = nil
+        if let exchange, !exchange.isAnswered { exchange.receiver?.abandon(exchange.record) }
         shared.update { contents in
             contents.closedConnections += 1
             guard let exchange else { return }

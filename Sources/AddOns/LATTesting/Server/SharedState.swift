@@ -14,6 +14,8 @@ final class SharedState: Sendable {
         var queueHead = 0
         var routes: [(pattern: RoutePattern, handler: MockServer.Handler)] = []
         var fallback: MockServer.Handler?
+        /// What receives the bodies of requests as they arrive.
+        var receivers: [any BodyReceiver] = []
         var settings = Settings()
 
         // Set by the thread.
@@ -126,6 +128,7 @@ final class SharedState: Sendable {
             contents.waits = [:]
             let handlers = contents.routes.map(\.handler) + [contents.fallback].compactMap { $0 }
             contents.routes = []
+            contents.receivers = []
             contents.fallback = nil
             contents.queue = []
             contents.queueHead = 0

@@ -54,6 +54,15 @@ final class FileSource: BodySource {
         self.startsEarly = startsEarly
     }
 
+    /// Reads a part of a file, which must have the version of the slice.
+    init(_ slice: FileSlice) {
+        size = Int64(slice.range.count)
+        reader = FileReader(
+            path: slice.path, size: size, start: slice.range.lowerBound, version: slice.version,
+            read: { pread($0, $1, $2, $3) })
+        startsEarly = true
+    }
+
     var length: Int64? { size }
 
     func start(wake: @escaping @Sendable () -> Void) {
@@ -166,13 +175,21 @@ private final class FileReader: @unchecked Sendable {
     // Sendable: mutable state is touched on the source's queue only.
     private let path: String
     private let size: Int64?
+    /// The offset in the file of the first byte that is sent.
+    private let start: Int64
+    /// The version that the file must have; `nil` for the one that it has when it is opened.
+    private let version: FileVersion?
     private let read: FileSource.Read
     private var descriptor: CInt = -1
     /// The file's modification time when it was opened.
     private var written = timespec()
 
-    init(path: String, size: Int64?, read: @escaping FileSource.Read) {
+    init(
+        path: String, size: Int64?, start: Int64 = 0, version: FileVersion? = nil, read: @escaping FileSource.Read
+    ) {
         self.path = path
+        self.start = start
+        self.version = version
         self.read = read
         self.size = size
     }
@@ -198,7 +215,7 @@ private final class FileReader: @unchecked Sendable {
             var filled = 0
             while filled < wanted {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
-                let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
+                let count = read(descriptor, rest.baseAddress, rest.count, off_t(start + offset) + off_t(filled))
                 if count < 0, errno == EINTR { continue }
                 guard count >= 0 else { throw UploadedFile.failure(path, SystemError().text) }
                 if count == 0 {
@@ -231,6 +248,12 @@ private final class FileReader: @unchecked Sendable {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw UploadedFile.failure(path, SystemError().text) }
         if let kind = UploadedFile.kind(of: status) { throw UploadedFile.failure(path, "it became \(kind)") }
+        if let version {
+            guard FileVersion(status) == version else {
+                throw UploadedFile.failure(path, "it has changed since the upload of its parts began; upload it again")
+            }
+            return status
+        }
         guard let size, status.st_size != size else { return status }
         let change = status.st_size < size ? "shorter" : "longer"
         throw UploadedFile.failure(
@@ -249,6 +272,14 @@ package enum UploadedFile {
         if let kind = kind(of: status) { throw failure(path, "it is \(kind)") }
         guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
         return status.st_size > 0 ? Int64(status.st_size) : try sizeOfSeeminglyEmpty(path)
+    }
+
+    /// The version of a regular, readable file.
+    package static func version(of path: String) throws(NetworkError) -> FileVersion {
+        var status = stat()
+        guard stat(path, &status) == 0, access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        if let kind = kind(of: status) { throw failure(path, "it is \(kind)") }
+        return FileVersion(status)
     }
 
     private static func sizeOfSeeminglyEmpty(_ path: String) throws(NetworkError) -> Int64? {
@@ -278,5 +309,14 @@ package enum UploadedFile {
 
     static func failure(_ path: String, _ reason: String) -> NetworkError {
         NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
+    }
+}
+
+extension FileVersion {
+    fileprivate init(_ status: stat) {
+        self.init(
+            size: Int64(status.st_size), seconds: Int64(status.st_mtim.tv_sec),
+            nanoseconds: Int64(status.st_mtim.tv_nsec), changeSeconds: Int64(status.st_ctim.tv_sec),
+            changeNanoseconds: Int64(status.st_ctim.tv_nsec), inode: UInt64(status.st_ino))
     }
 }

@@ -33,6 +33,10 @@ enum PreparedBody: Sendable {
         case .file(let path):
             self = .source(MeteredSource.of(try FileSource(path: path), handler))
         case .stream(let stream):
+            if let slice = stream.slice {
+                self = .source(MeteredSource.of(FileSource(slice), handler))
+                return
+            }
             self = .source(MeteredSource.of(StreamSource(stream), stream.reportsProgress ? nil : handler))
         case .multipart(let files):
             var parts: [Part] = []

@@ -23,6 +23,10 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// observes it. With one, libcurl writes its log for the transfer, which costs a few microseconds.
     var headHandler: (@Sendable (SentHead) -> Void)? { get }
 
+    /// Receives each interim response (RFC 9110 §15.2) when its head is complete, on the engine's thread, so it must be quick;
+    /// `nil` when nobody waits for one.
+    var interimHandler: InterimHandler? { get }
+
     /// Called on the engine's thread when a transfer starts: the time that it waited to be sent is over, and its total timeout
     /// begins.
     func transferDidStart()
@@ -44,6 +48,9 @@ extension TransferOwner {
     /// Default `nil`.
     package var headHandler: (@Sendable (SentHead) -> Void)? { nil }
 
+    /// Default `nil`.
+    package var interimHandler: InterimHandler? { nil }
+
     /// By default does nothing.
     package func transferDidStart() {}
 }
@@ -52,6 +59,9 @@ extension TransferOwner {
 ///
 /// - Parameter file: The index among the parts of a multipart body that have a file name; `nil` for any other body.
 package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
+
+/// Receives the status and the fields of an interim response.
+package typealias InterimHandler = @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void
 
 /// An event that occurs while a body or a file in it is read.
 package enum BodyEvent: Hashable, Sendable {

@@ -168,6 +168,7 @@ package struct RowKey: Sendable {
         RowKey("errors", \.errors, .errors, "Where a response that is not a success reports its failure."),
         RowKey("pages", \.pages, .pages, "Where a page of a list says which one is next."),
         RowKey("poll", \.poll, .poll, "How a job that takes longer than a request is followed to its end."),
+        RowKey("uploads", \.uploads, .uploads, "How a file is uploaded so that the upload can go on after a failure."),
         RowKey(
             "volatileParameters", \.volatileParameters, .names("the name of a parameter"),
             "Parameters that do not distinguish requests in the cache."),

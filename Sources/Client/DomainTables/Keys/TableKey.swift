@@ -1,8 +1,8 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 package enum TableKey {
     package enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, errors, pages, poll, oauth2, simulation, retry, events, query,
-            limits, rate, circuit, tls, digests, clientCertificate
+        case table, defaults, domain, server, envelope, errors, pages, poll, uploads, oauth2, simulation, retry, events,
+            query, limits, rate, circuit, tls, digests, clientCertificate
 
         /// The name in messages.
         var phrase: String {
@@ -13,7 +13,7 @@ package enum TableKey {
             case .envelope: "an envelope"
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
-            case .defaults, .errors, .pages, .poll, .oauth2, .simulation, .retry, .events, .query, .limits,
+            case .defaults, .errors, .pages, .poll, .uploads, .oauth2, .simulation, .retry, .events, .query, .limits,
                 .circuit, .tls, .digests:
                 rawValue
             }
@@ -33,6 +33,7 @@ package enum TableKey {
                     "status", "done", "failed", "message", "address", "header", "result", "interval", "longestInterval",
                     "deadline", "attempts",
                 ]
+            case .uploads: ["protocol", "partSize", "parallel", "checksums"]
             case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .query, .tls, .digests: RowKey.members(of: self).map(\.member)

@@ -25,7 +25,19 @@ extension ValueKind<DomainTable.Choice<Polling>> {
     }
 }
 
-/// The readers of `pages` and `poll`.
+extension ValueKind<DomainTable.Choice<ResumableUpload>> {
+    static var uploads: Self {
+        ValueKind(
+            ValueForm(
+                #"`"tus"`, `"standard"`, `"s3"`, or `{ protocol, partSize, parallel, checksums }`"#,
+                schema: ##"{ "$ref": "#/$defs/uploads" }"##
+            ).orNull("none"),
+            read: { reader, node, _ in reader.choice(node) { $0.uploads(node) } },
+            text: { $0.rule?.text ?? "null" })
+    }
+}
+
+/// The readers of `pages`, `poll` and `uploads`.
 extension TableReader {
     fileprivate mutating func choice<Rule>(
         _ node: JSON5Node, _ read: (inout TableReader) -> Rule?
@@ -124,6 +136,40 @@ extension TableReader {
         return polling
     }
 
+    mutating func uploads(_ node: JSON5Node) -> ResumableUpload? {
+        let words = ResumableUpload.Style.allCases.map(\.rawValue)
+        guard case .object = node.value else {
+            guard case .string(let text) = node.value else {
+                reportType(node, "\"uploads\"", "a protocol such as \"tus\", or an object { … }")
+                return nil
+            }
+            guard let style = ResumableUpload.Style(rawValue: text) else {
+                reportChoice(node, text, "uploads", words)
+                return nil
+            }
+            return ResumableUpload(style)
+        }
+        guard let row = fields(of: node, in: .uploads, called: "\"uploads\"") else { return nil }
+        let name = name(row["protocol"], "protocol", "a protocol such as \"tus\"")?.value
+        if row["protocol"] == nil {
+            report(
+                node.range, "\"uploads\" does not name its protocol; add protocol: \"tus\", \"standard\" or \"s3\"",
+                expected: "\"protocol\"")
+        }
+        guard let name else { return nil }
+        guard let style = ResumableUpload.Style(rawValue: name) else {
+            if let member = row["protocol"] { reportChoice(member, name, "protocol", words) }
+            return nil
+        }
+        var upload = ResumableUpload(style)
+        upload.partSize = integer(row["partSize"], "partSize", 1...(5 << 30)).map { Int64($0.value) }
+        if let parallel = integer(row["parallel"], "parallel", ResumableUpload.limits.parallel)?.value {
+            upload.parallel = parallel
+        }
+        if let sends = flag(row["checksums"], "checksums")?.value { upload.sendsChecksums = sends }
+        return upload
+    }
+
     /// Reads an object; `nil` for the word that stands for one, and for anything else, which is reported.
     private mutating func object(_ node: JSON5Node, _ key: String, or word: String) -> Fields? {
         switch node.value {
@@ -170,6 +216,16 @@ extension Paging {
             }
         if let items, !items.isEmpty { text += ", items at \(items)" }
         return limit.map { "\(text), at most \($0) pages" } ?? text
+    }
+}
+
+extension ResumableUpload {
+    /// The value as `explain` shows it.
+    fileprivate var text: String {
+        var text = style.rawValue
+        if let partSize { text += ", parts of \(partSize) bytes" }
+        if parallel > 1 { text += ", \(parallel) side by side" }
+        return sendsChecksums ? text : text + ", without checksums"
     }
 }
 

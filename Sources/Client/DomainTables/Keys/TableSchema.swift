@@ -213,6 +213,15 @@ package enum TableSchema {
               "attempts": { "type": "integer", "minimum": 1, "maximum": 1000000 }
             } }] }
         """##,
+        ##"""
+        "uploads": { "oneOf": [{ "enum": ["tus", "standard", "s3"] },
+            { "type": "object", "additionalProperties": false, "required": ["protocol"], "properties": {
+              "protocol": { "enum": ["tus", "standard", "s3"] },
+              "partSize": { "type": "integer", "minimum": 1, "maximum": 5368709120 },
+              "parallel": { "type": "integer", "minimum": 1, "maximum": 64 },
+              "checksums": { "type": "boolean" }
+            } }] }
+        """##,
         #""states": { "type": "array", "items": { "type": ["string", "number", "boolean"] } }"#,
         ##"""
         "oauth2Rule": { "type": "object", "additionalProperties": false, "required": ["clientID"], "properties": {

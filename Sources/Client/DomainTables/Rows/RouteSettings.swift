@@ -49,6 +49,8 @@ extension DomainTable {
         public var pages: Choice<Paging>?
         /// How a job that takes longer than a request is followed.
         public var poll: Choice<Polling>?
+        /// How a file is uploaded so that the upload can go on.
+        public var uploads: Choice<ResumableUpload>?
         /// How tokens are got by OAuth 2.0, in place of the manager's authenticator.
         public var oauth2: OAuth2Rule?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.

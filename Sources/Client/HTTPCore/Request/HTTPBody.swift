@@ -312,16 +312,19 @@ package final class BodyStream: Sendable, ComparedByIdentity {
     package let isReplayable: Bool
     /// Whether the maker of the stream reports its progress.
     package let reportsProgress: Bool
+    /// The part of a file that the stream consists of; `nil` for any other stream. The engine reads it from the file.
+    package let slice: FileSlice?
     /// Makes the same body with another coding; `nil` for a body that has none.
     let coded: (@Sendable (CodingRules?) -> BodyStream)?
     /// Starts the body from the beginning and returns the function that gives its chunks one by one.
     package let makeIterator: @Sendable () -> NextChunk
 
     package init(
-        length: Int64?, isReplayable: Bool, reportsProgress: Bool = false,
+        length: Int64?, isReplayable: Bool, reportsProgress: Bool = false, slice: FileSlice? = nil,
         coded: (@Sendable (CodingRules?) -> BodyStream)? = nil, makeIterator: @escaping @Sendable () -> NextChunk
     ) {
         self.coded = coded
+        self.slice = slice
         self.length = length
         self.isReplayable = isReplayable
         self.reportsProgress = reportsProgress

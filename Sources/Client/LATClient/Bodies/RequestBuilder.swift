@@ -123,7 +123,7 @@ struct RequestContent: Sendable {
 
 /// The digest of a whole file.
 package enum FileDigest {
-    /// The digest as lowercase hexadecimal digits. Otherwise like ``bytes(_:_:failure:)``.
+    /// The digest as lowercase hexadecimal digits. Otherwise like ``bytes(_:_:in:failure:)``.
     package static func hexadecimal(
         _ path: String, _ algorithm: MessageDigest.Algorithm, failure: (_ path: String) -> NetworkError
     ) throws(NetworkError) -> String {
@@ -132,20 +132,26 @@ package enum FileDigest {
 
     /// The digest.
     ///
-    /// - Parameter failure: Makes the error for a file that cannot be read, from `errno`.
+    /// - Parameters:
+    ///   - range: The part of the file. Default `nil`: all of it.
+    ///   - failure: Makes the error for a file that cannot be read, from `errno`.
     package static func bytes(
-        _ path: String, _ algorithm: MessageDigest.Algorithm, failure: (_ path: String) -> NetworkError
+        _ path: String, _ algorithm: MessageDigest.Algorithm, in range: Range<Int64>? = nil,
+        failure: (_ path: String) -> NetworkError
     ) throws(NetworkError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(path) }
         defer { close(descriptor) }
         var digest = MessageDigest(algorithm)
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
+        var left = range.map { Int64($0.count) } ?? .max
+        if let range, lseek(descriptor, off_t(range.lowerBound), SEEK_SET) < 0 { throw failure(path) }
+        while left > 0 {
+            let count = read(descriptor, &buffer, Int(min(Int64(buffer.count), left)))
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw failure(path) }
             if count == 0 { break }
+            left -= Int64(count)
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         }
         return try bytes(of: digest, algorithm)

@@ -25,7 +25,10 @@ package final class Call: @unchecked Sendable, TransferOwner {
     }
     private let givenHandler: ProgressHandler?
     package var bodyHandler: BodyHandler? { details.bodyHandler }
+    package var interimHandler: InterimHandler? { details.interimHandler }
     package var isObserved: Bool { watch != nil }
+    /// Whether a simulation responds instead of the server.
+    package var isSimulated: Bool { details.simulation?.isOn == true }
     package var headHandler: (@Sendable (SentHead) -> Void)? { watch?.headHandler }
     /// The time by which the call must end, on the pipeline's clock; `nil` for no deadline.
     let deadline: Duration?

@@ -1,3 +1,4 @@
+import CurlTransport
 import HTTPCore
 import Platform
 
@@ -28,6 +29,8 @@ struct CallDetails: Sendable {
     var partition: String?
     /// Receives the bytes that are read from an upload's files.
     var bodyHandler: BodyHandler?
+    /// Receives the interim responses.
+    var interimHandler: InterimHandler?
     /// Receives the cached response before the network is asked.
     var deliversCached: CachedReplyHandler?
 
@@ -70,6 +73,8 @@ final class CallRow: Sendable {
     let events: DomainTable.EventSettings
     /// How its calls get their token; `nil` for the manager's way.
     let oauth2: DomainTable.OAuth2Rule?
+    /// How files are uploaded so that an upload can go on; `nil` for in one request.
+    let uploads: ResumableUpload?
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
@@ -78,7 +83,7 @@ final class CallRow: Sendable {
         volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
         events: DomainTable.EventSettings = DomainTable.EventSettings(),
         headerOrigins: [String: DomainTable.SettingOrigin] = [:], oauth2: DomainTable.OAuth2Rule? = nil,
-        _ decoder: ReplyDecoder
+        uploads: ResumableUpload? = nil, _ decoder: ReplyDecoder
     ) {
         observed = ObservedCall.Row(domain: domain, server: server, path: path, headerOrigins: headerOrigins)
         self.mirrorKey = mirrorKey
@@ -86,6 +91,7 @@ final class CallRow: Sendable {
         self.limits = limits
         self.events = events
         self.oauth2 = oauth2
+        self.uploads = uploads
         self.decoder = decoder
     }
 }

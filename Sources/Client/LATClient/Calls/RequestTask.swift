@@ -53,7 +53,7 @@ extension CallHandle {
 public final class RequestTask: CallHandle, Hashable {
     let call: Call
 
-    init(_ call: Call) { self.call = call }
+    package init(_ call: Call) { self.call = call }
 
     /// The state of a call, an upload or a download.
     public enum State: String, Hashable, Sendable, CaseIterable {

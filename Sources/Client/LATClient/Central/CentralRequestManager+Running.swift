@@ -129,7 +129,42 @@ extension CentralRequestManager {
         if !isSame {
             pipeline.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
         }
-        let part = makeCall(request, isSame ? whole.details : CallDetails(), partOf: whole.watch)
+        return try await send(
+            makeCall(request, isSame ? whole.details : CallDetails(), partOf: whole.watch), of: whole, check)
+    }
+
+    /// Sends one of the requests of an upload that can go on, and returns its response, whatever the status. The rows of the
+    /// whole call apply to all its requests to the same origin.
+    ///
+    /// - Parameters:
+    ///   - body: receives the bytes that are read from the part of the file.
+    ///   - interim: receives the interim responses.
+    package func sendPiece(
+        _ request: HTTPRequest, of whole: Call, body: BodyHandler?, interim: InterimHandler?
+    ) async throws -> HTTPResponse {
+        try await send(piece(request, of: whole, body, interim), of: whole, nil)
+    }
+
+    /// Sends a request that cleans up after an upload, also when the whole call was cancelled.
+    package func sendAfter(_ whole: Call, _ request: HTTPRequest) async throws -> HTTPResponse {
+        try await run(piece(request, of: whole, nil, nil), observed: false) { response, _ in response }
+    }
+
+    private func piece(
+        _ request: HTTPRequest, of whole: Call, _ body: BodyHandler?, _ interim: InterimHandler?
+    ) -> Call {
+        var request = located(request)
+        let isSame = URLReference.origin(of: request.url) == URLReference.origin(of: whole.request.url)
+        pipeline.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
+        let row = isSame ? whole.details.row : nil
+        let details = CallDetails(row: row, bodyHandler: body, interimHandler: interim)
+        return makeCall(request, details, partOf: whole.watch)
+    }
+
+    private func send(
+        _ part: Call, of whole: Call, _ check: ((HTTPResponse) throws -> Void)?
+    ) async throws -> HTTPResponse {
+        let request = part.request
         let wait = CallWait(whole) { state in
             if state.isCancelled { part.cancel() }
             part.setSuspended(state.isSuspended)

@@ -76,7 +76,14 @@ final class Pipeline: Sendable {
         let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
-                interceptors: configuration.interceptors, limits: limits, shown: composition.shown),
+                interceptors: configuration.interceptors, limits: limits, shown: composition.shown,
+                sent: { [rule = redirect.rule] request in
+                    // The request for another origin, such as the address of an upload, gets no credentials of interceptors.
+                    guard request.context.hasLeftOrigin else { return request }
+                    var request = request
+                    rule.strip(&request, defaults: configuration.headers)
+                    return request
+                }),
             .retry: RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock),
             .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
@@ -236,6 +243,8 @@ struct InterceptorStage: Stage {
     let limits: TimeLimits
     /// Returns the request as the interceptors see it.
     let shown: @Sendable (HTTPRequest) -> HTTPRequest
+    /// Returns the request that the interceptors have made as it is sent.
+    var sent: @Sendable (HTTPRequest) -> HTTPRequest = { $0 }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = shown(request)
@@ -247,7 +256,7 @@ struct InterceptorStage: Stage {
     private func intercept(
         _ request: HTTPRequest, _ rest: ArraySlice<any Interceptor>, _ chain: Chain
     ) async throws -> HTTPResponse {
-        guard let first = rest.first else { return try await chain.proceed(request) }
+        guard let first = rest.first else { return try await chain.proceed(sent(request)) }
         return try await first.intercept(request) { try await intercept($0, rest.dropFirst(), chain) }
     }
 }

@@ -74,9 +74,9 @@ package struct EntityContent: Sendable {
     package var parameters = EncodedMembers()
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
-    package let files: [UploadFile]
+    package private(set) var files: [UploadFile]
     /// The body that the entity makes itself.
-    var body: HTTPBody?
+    package var body: HTTPBody?
     /// The name of a type whose properties are not read because it is not `Encodable`; otherwise `nil`.
     var unreadType: String?
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
@@ -100,6 +100,21 @@ package struct EntityContent: Sendable {
 
     init(route: Route, parameters: EncodedMembers, files: [UploadFile]) {
         (self.route, self.parameters, self.files) = (route, parameters, files)
+    }
+
+    /// Makes the only file the whole body, as an upload that can go on needs it.
+    ///
+    /// - Returns: the name of the file, if it has one of its own.
+    package mutating func takeFileAsBody() throws(NetworkError) -> String? {
+        if files.isEmpty, case .file? = body?.content { return nil }
+        guard files.count == 1, let file = files.first, case .path(let path) = file.source, body == nil else {
+            throw .invalidRequest(
+                "a row with \"uploads\" takes one file that is on the disk, as the whole body; give one "
+                    + "UploadFile(name:path:), or use a row without \"uploads\"")
+        }
+        body = .file(path, contentType: file.contentType)
+        files = []
+        return file.fileName
     }
 
     /// The content of a request without an entity.

@@ -18,6 +18,11 @@ extension CentralRequestManager {
         }
     }
 
+    /// How the row of an entity uploads files so that the upload can go on; `nil` for in one request.
+    package func uploads(of entity: EntityPlan) -> ResumableUpload? {
+        (try? plans.plan(for: entity.content.route, in: domains, baseURL: baseURL))?.row.uploads
+    }
+
     private func uncheckedCall(
         _ entity: EntityPlan, _ progress: ProgressHandler?, _ cached: CachedReplyHandler.Handler?
     ) throws(NetworkError) -> Call {
@@ -143,7 +148,7 @@ extension CentralRequestManager {
 
 extension Call {
     /// Decodes a response with the decoder of the call's route.
-    func reply<Model: Decodable & Sendable>(
+    package func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
         try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)

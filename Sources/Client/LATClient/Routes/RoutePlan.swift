@@ -129,7 +129,8 @@ final class RoutePlan: Sendable {
             domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
             mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
             limits: RowLimits(resolved, revision: revision),
-            events: settings.events, headerOrigins: settings.originOfHeaders, oauth2: settings.oauth2, decoder)
+            events: settings.events, headerOrigins: settings.originOfHeaders, oauth2: settings.oauth2,
+            uploads: settings.uploads?.rule, decoder)
         pathParameters = resolved.pathParameters
         target = .route(resolved)
     }

@@ -82,7 +82,14 @@ struct SignStage: Stage {
                 .file(path: path) { algorithm in
                     try FileDigest.bytes(path, algorithm, failure: Self.failure)
                 })
-        case .stream, .multipart: return HTTPBody.Bytes(.unknown)
+        case .stream(let stream):
+            guard let slice = stream.slice else { return HTTPBody.Bytes(.unknown) }
+            return HTTPBody.Bytes(
+                .slice { algorithm in
+                    if algorithm == .sha256, let digest = slice.sha256 { return digest }
+                    return try FileDigest.bytes(slice.path, algorithm, in: slice.range, failure: Self.failure)
+                })
+        case .multipart: return HTTPBody.Bytes(.unknown)
         }
     }
 

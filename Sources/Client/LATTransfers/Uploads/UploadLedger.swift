@@ -32,22 +32,35 @@ struct UploadLedger: Sendable {
         guard hasSucceeded == nil, entries.indices.contains(index) else { return }
         switch event {
         case .read(let count):
-            entries[index].hasBegun = true
-            entries[index].position += Int64(count)
-            // A sealed file is slightly longer than the original.
-            let position = min(entries[index].position, entries[index].item.total ?? .max)
-            entries[index].completed = max(entries[index].completed, position)
-            current = max(current, index)
-            if time >= Self.warmUp, rate.isDue(at: time) {
-                rate.note(completed - metered, at: time)
-                metered = completed
-            }
+            move(index, to: entries[index].position + Int64(count), at: time)
         case .end:
             entries[index].hasBegun = true
             entries[index].hasEnded = true
             current = max(current, index)
         case .rewound:
             entries[index].position = 0
+        }
+    }
+
+    /// Records the number of bytes of the only file that were sent, in this run or an earlier one.
+    ///
+    /// - Parameter isEarlier: Whether they were sent in an earlier run, and so say nothing about the rate.
+    mutating func reach(_ position: Int64, isEarlier: Bool, at time: Duration) {
+        guard hasSucceeded == nil, !entries.isEmpty else { return }
+        move(0, to: position, isEarlier: isEarlier, at: time)
+    }
+
+    private mutating func move(_ index: Int, to position: Int64, isEarlier: Bool = false, at time: Duration) {
+        entries[index].hasBegun = true
+        entries[index].position = position
+        // A sealed file is slightly longer than the original.
+        entries[index].completed = max(entries[index].completed, min(position, entries[index].item.total ?? .max))
+        current = max(current, index)
+        if isEarlier {
+            metered = completed
+        } else if time >= Self.warmUp, rate.isDue(at: time) {
+            rate.note(completed - metered, at: time)
+            metered = completed
         }
     }
 

@@ -48,10 +48,17 @@ final class UploadMonitor: Sendable {
         latest.finish(last)
     }
 
-    private func note(_ event: BodyEvent, of index: Int) {
+    /// Records the number of bytes of the only file that were sent, as ``UploadLedger/reach(_:isEarlier:at:)``.
+    func reach(_ position: Int64, isEarlier: Bool = false) {
+        record { $0.reach(position, isEarlier: isEarlier, at: $1) }
+    }
+
+    private func note(_ event: BodyEvent, of index: Int) { record { $0.note(event, of: index, at: $1) } }
+
+    private func record(_ change: (inout UploadLedger, Duration) -> Void) {
         let isEarly = state.withLock { state in
             let time = ContinuousClock.now - start
-            state.ledger.note(event, of: index, at: time)
+            change(&state.ledger, time)
             guard latest.hasReaders, !state.isReportDue else { return false }
             state.isReportDue = state.lastReport.map { time - $0 < ProgressUpdates.interval } ?? false
             if !state.isReportDue { stage(&state, at: time) }

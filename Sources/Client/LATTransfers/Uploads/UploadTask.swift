@@ -1,6 +1,7 @@
 import FoundationEssentials
 public import HTTPCore
 import LATClient
+import Synchronization
 
 /// The handle of an upload, with its progress and response, to pause, resume or cancel it.
 ///
@@ -15,6 +16,8 @@ public final class UploadTask<Value: Sendable>: CallHandle {
     private let call: RequestTask
     private let monitor: UploadMonitor
     private let outcome: Outcome<Value>
+    /// Whether a cancelled upload that could go on is removed from the server.
+    private let discards = Flag()
 
     /// Starts an upload that the monitor measures.
     ///
@@ -29,6 +32,42 @@ public final class UploadTask<Value: Sendable>: CallHandle {
         call = start { result in
             let isSuccess = if case .success = result { true } else { false }
             outcome.settle(result.mapError { $0 }) { monitor.finish(isSuccess: isSuccess) }
+        }
+    }
+
+    /// Starts an upload that can go on.
+    ///
+    /// - Parameters:
+    ///   - conclude: Makes the value from the response, or throws.
+    ///   - observe: Called with the result.
+    ///   - end: Called with the result after `observe` has returned, before any waiter gets it.
+    init(
+        _ monitor: UploadMonitor, _ order: UploadOrder, _ whole: Call,
+        conclude: @escaping @Sendable (HTTPResponse) throws -> Value,
+        observe: @escaping @Sendable (Result<HTTPResponse, NetworkError>) async -> Void,
+        end: @escaping @Sendable (Result<HTTPResponse, NetworkError>) -> Void
+    ) {
+        self.monitor = monitor
+        outcome = Outcome<Value>()
+        call = RequestTask(whole)
+        let work = Task.detached(executorPreference: TransferExecutor.shared) { [discards] in
+            let response = try await UploadJob(order, monitor).run(discards: { discards.isSet })
+            return (response, try conclude(response))
+        }
+        let wait = CallWait(whole) { if $0.isCancelled { work.cancel() } }
+        Task.detached { [outcome] in
+            let result = await work.result.mapError { error in
+                let interruption = error as? UploadJob.Interruption
+                let error = interruption?.error ?? error
+                let failure = whole.failure((error as? NetworkError)?.attaching(order.request) ?? error)
+                return interruption.map { failure.adding($0.fate) } ?? failure
+            }
+            await observe(result.map(\.0))
+            outcome.settle(result.map(\.1).mapError { $0 }) {
+                wait.end()
+                end(result.map(\.0))
+                if case .success = result { monitor.finish(isSuccess: true) } else { monitor.finish(isSuccess: false) }
+            }
         }
     }
 
@@ -54,8 +93,18 @@ public final class UploadTask<Value: Sendable>: CallHandle {
         get async throws { try await outcome.value() }
     }
 
-    /// Ends the upload and its transfer. Has no effect once the upload has ended.
-    public func cancel() { call.cancel() }
+    /// Ends the upload and its transfer. What the server has of a ``ResumableUpload`` is removed. Has no effect once the upload
+    /// has ended.
+    public func cancel() { cancel(keepingProgress: false) }
+
+    /// Ends the upload with ``NetworkError/Kind/cancelled``. Has no effect once it has ended.
+    ///
+    /// - Parameter keepingProgress: Whether a ``ResumableUpload`` can be continued by the same call.
+    ///   ``CentralRequestManager/cancelRequests(_:)`` keeps it, too.
+    public func cancel(keepingProgress: Bool) {
+        if !keepingProgress { discards.set() }
+        call.cancel()
+    }
 
     /// Pauses the upload: a running transfer keeps its connection but sends nothing, and a waiting one does not start.
     public func pause() { call.pause() }
@@ -179,6 +228,9 @@ extension EntityRequest {
     public func upload(on manager: CentralRequestManager = .shared) -> UploadTask<Reply<Model>> {
         let call = call
         var plan = Result { () throws(NetworkError) in try call.plan() }
+        if let entity = try? plan.get(), let uploads = manager.uploads(of: entity) {
+            return manager.resumable(entity, uploads, as: Model.self)
+        }
         let monitor = UploadMonitor((try? plan.get())?.content.files ?? [])
         plan = plan.map { plan in
             var plan = plan
@@ -195,6 +247,15 @@ extension EntityRequest {
             }
         }
     }
+}
+
+/// A mark that is set once.
+private final class Flag: Sendable {
+    private let value = Atomic(false)
+
+    var isSet: Bool { value.load(ordering: .acquiring) }
+
+    func set() { value.store(true, ordering: .releasing) }
 }
 
 enum UploadLimits {

@@ -118,7 +118,9 @@ extension Engine {
         guard transfer.head.append(line) else {
             return refuse(transfer, transfer.head.fault.map(EngineFailure.violation) ?? EngineFailure.headTooLarge)
         }
-        if !wasComplete, transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
+        guard !wasComplete, transfer.head.isComplete else { return line.count }
+        if transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
+        transfer.owner?.interimHandler?(transfer.head.status, transfer.head.headers)
         return line.count
     }
 

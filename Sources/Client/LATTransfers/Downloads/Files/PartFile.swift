@@ -12,8 +12,11 @@ final class PartFile: Sendable {
 
     /// Opens or creates the file and locks it.
     ///
-    /// - Throws: ``NetworkError/Kind/storage``, also when another download has locked it.
-    init(path: String, target: String) throws(NetworkError) {
+    /// - Parameter inUse: Makes the error when another transfer has locked it.
+    /// - Throws: ``NetworkError/Kind/storage``.
+    init(
+        path: String, target: String, inUse: (_ target: String) -> NetworkError = DownloadFiles.inUse
+    ) throws(NetworkError) {
         self.path = path
         while true {
             let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o666)
@@ -26,7 +29,7 @@ final class PartFile: Sendable {
             }
             guard status.st_uid == geteuid() else { throw DownloadFiles.ofAnother(path) }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-                throw errno == EWOULDBLOCK ? DownloadFiles.inUse(target) : DownloadFiles.system("locked", path)
+                throw errno == EWOULDBLOCK ? inUse(target) : DownloadFiles.system("locked", path)
             }
             // Before this lock, another download may have renamed or removed the file.
             var named = stat()

@@ -1,0 +1,59 @@
+import FoundationEssentials
+import HTTPCore
+import LATClient
+import Platform
+
+/// How often, and after which pauses, the steps of an upload are repeated.
+struct UploadBackoff {
+    private var backoff: Backoff
+    private let retries: Int
+    private let longestRetryAfter: Duration
+    private var conflicts = 0
+
+    /// A server that still writes what an interrupted request sent needs a moment, whatever the policy says.
+    private static let maxConflicts = 20
+
+    /// - Parameter limit: The most repetitions, if the policy allows more.
+    init(_ order: UploadOrder, atMost limit: Int = .max) {
+        let policy = order.retryPolicy
+        backoff = Backoff(first: policy.firstWait, longest: policy.longestWait)
+        retries = min(order.retries, limit)
+        longestRetryAfter = policy.longestRetryAfter
+    }
+
+    var failures: Int { backoff.failures }
+
+    /// The pause before the next attempt; `nil` if there were enough.
+    mutating func next() -> Duration? {
+        backoff.failures < retries ? backoff.next(chance: .random(in: 0...1)) : nil
+    }
+
+    mutating func next(after reason: UploadPlan.Again, _ response: HTTPResponse) -> Duration? {
+        if reason == .conflict {
+            conflicts += 1
+            guard conflicts <= Self.maxConflicts else { return nil }
+            return backoff.pause(afterFailures: min(conflicts, 4)) * Double.random(in: 0.5...1)
+        }
+        guard let pause = next() else { return nil }
+        guard let asked = response.retryAfter(at: Int64(Date.now.timeIntervalSince1970)) else { return pause }
+        return asked <= longestRetryAfter ? asked + pause : nil
+    }
+
+    mutating func reset() {
+        backoff.reset()
+        conflicts = 0
+    }
+}
+
+extension NetworkError {
+    /// Whether the failure of a request of an upload may pass.
+    var mayPass: Bool {
+        switch kind {
+        case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): true
+        default: false
+        }
+    }
+
+    /// Whether the server may have got the request.
+    var mayHaveArrived: Bool { kind == .connectionLost || kind == .timeout(.idle) }
+}

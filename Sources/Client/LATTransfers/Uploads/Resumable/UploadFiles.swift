@@ -1,0 +1,77 @@
+import Cryptography
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATClient
+import Platform
+
+/// The journal of an upload and the file that locks it, in the folder of the uploaded file or one that the app has named.
+final class UploadFiles: Sendable {
+    /// A digest of what is uploaded where, by which a journal is known.
+    let identity: String
+    private let lock: PartFile
+    private let lockPath: String
+    private let journalPath: String
+
+    /// Locks the upload.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` if the folder cannot be used, or the same upload is running.
+    init(_ order: UploadOrder) throws(NetworkError) {
+        let path = PathParts.resolved(order.path) ?? order.path
+        let parts = PathParts(path)
+        let name = order.upload.identity ?? "\(order.request.method) \(order.request.url)"
+        // Another user does not continue the upload. Tokens are left out, because they change.
+        let user = [order.request.cachePartition ?? "", Self.user(order.request.authentication)]
+        let text = ([order.upload.style.rawValue, path, name] + user).joined(separator: "\n")
+        identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
+        let folder = order.upload.journalFolder ?? parts.folder
+        // Leaves room for the suffixes within the 255 bytes of a name.
+        let stem = parts.name.utf8.count <= 200 ? parts.name + "." : ""
+        lockPath = "\(folder)/\(stem)\(identity.prefix(12)).upload"
+        journalPath = lockPath + ".journal"
+        do throws(NetworkError) {
+            lock = try PartFile(path: lockPath, target: order.path, inUse: Self.inUse)
+        } catch {
+            guard order.upload.journalFolder == nil, access(folder, W_OK | X_OK) != 0 else { throw error }
+            throw error.adding("an upload keeps its journal beside the file unless journalFolder names another folder")
+        }
+    }
+
+    private static func user(_ authentication: Authentication?) -> String {
+        switch authentication {
+        case .basic(let user, _), .digest(let user, _), .any(let user, _): user
+        case .bearer, nil: ""
+        }
+    }
+
+    private static func inUse(_ path: String) -> NetworkError {
+        NetworkError(
+            .storage, message: "\(URLText.visible(path)) is being uploaded to this address already; wait for it")
+    }
+
+    /// The journal of an earlier run; `nil` without a usable one.
+    var journal: UploadJournal? {
+        DownloadFiles.read(journalPath).flatMap { UploadJournal(decoding: $0) }.flatMap {
+            $0.identity == identity ? $0 : nil
+        }
+    }
+
+    func write(_ journal: UploadJournal) throws(NetworkError) {
+        let data: Data
+        do {
+            data = try journal.encoded()
+        } catch {
+            throw NetworkError(.storage, message: "the journal cannot be encoded: \(error)", underlying: error)
+        }
+        try DownloadFiles.write(data, to: journalPath)
+        AtomicFile.synchronizeFolder(PathParts(journalPath).folder)
+    }
+
+    func removeJournal() { AtomicFile.remove(journalPath) }
+
+    /// Releases the lock. The file goes first, as another upload checks that it has locked the file at the path.
+    func unlock() {
+        unlink(lockPath)
+        lock.unlock()
+    }
+}

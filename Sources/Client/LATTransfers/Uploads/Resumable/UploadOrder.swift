@@ -1,0 +1,195 @@
+import CurlTransport
+import FoundationEssentials
+import Glibc
+import HTTPCore
+import LATClient
+import Platform
+
+/// An upload that can go on as it was requested, and the means to run it.
+struct UploadOrder: Sendable {
+    /// The request with the body that the caller gave.
+    var request: HTTPRequest
+    var upload: ResumableUpload
+    /// Why the request could not be made; the upload fails with it.
+    var failure: NetworkError?
+    /// How failures are repeated, if the request does not say.
+    var policy: RetryPolicy
+    /// The limit of connections per host for other requests.
+    var maxConnectionsPerHost: Int
+    /// Whether the content is sealed. Sealed content is one message.
+    var isSealed = false
+    /// Supplies another address in place of one that the server refuses.
+    var refreshURL: LinkRefresh?
+    /// Whether the resolver wants the upload to continue after a failure, given how often it already did.
+    var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
+    var send: @Sendable (HTTPRequest, BodyHandler?, InterimHandler?) async throws -> HTTPResponse
+    /// Sends a request that cleans up, also after the call was cancelled.
+    var sendAfter: @Sendable (HTTPRequest) async throws -> HTTPResponse
+
+    var retryPolicy: RetryPolicy { request.retryPolicy ?? policy }
+    var retries: Int { request.retries ?? retryPolicy.retries }
+
+    /// Whether a request that has had its effect may be sent again, as ``RetryPolicy/repeatsOnlyIdempotent`` says.
+    var repeatsEffects: Bool {
+        upload.style == .s3 || request.idempotencyKey != nil || !retryPolicy.repeatsOnlyIdempotent
+            || (upload.style == .standard && request.method.isIdempotent)
+    }
+
+    /// The path of the file; empty for a body of another kind, which ``check()`` refuses.
+    var path: String {
+        guard case .file(let path)? = request.body?.content else { return "" }
+        return path
+    }
+
+    func check() throws(NetworkError) {
+        if let failure { throw failure }
+        try upload.check()
+        guard case .file? = request.body?.content else {
+            throw .invalidRequest(
+                "an upload that can go on needs one file as the whole body; write body: .file(path), or leave out "
+                    + "`resumable`")
+        }
+        if isSealed {
+            throw .invalidRequest("sealed content is one message and cannot be sent in parts; leave out `resumable`")
+        }
+        if upload.style == .s3, let size = upload.partSize, size < Self.smallestPart, isAmazon,
+            try UploadedFile.version(of: path).size > size
+        {
+            throw .invalidRequest(
+                "parts of \(size) bytes are smaller than S3 takes; set partSize to \(Self.smallestPart) or more")
+        }
+        if request.url.contains("#") {
+            throw .invalidRequest("the URL of an upload has a fragment; remove it")
+        }
+    }
+
+    /// Whether a new address may help. Only the requests to the address that the caller named carry its signature.
+    func mayRenew(after response: HTTPResponse, to step: UploadPlan.Step) -> Bool {
+        guard refreshURL != nil, [401, 403].contains(response.status) else { return false }
+        if upload.style == .s3 { return true }
+        return switch step {
+        case .probe, .create, .complete: upload.style == .tus || step != .complete
+        case .begin, .list, .ask, .send, .verify: false
+        }
+    }
+
+    /// The smallest part of S3 but for the last one. Compatible stores may take smaller ones.
+    private static let smallestPart: Int64 = 5 << 20
+
+    private var isAmazon: Bool { URLParts(request.url).host?.lowercased().hasSuffix(".amazonaws.com") == true }
+
+    func content(_ version: FileVersion) -> UploadedContent {
+        let name = path.split(separator: "/").last.map(String.init) ?? path
+        return UploadedContent(
+            method: request.method, url: request.url, fileName: name,
+            contentType: request.headers["Content-Type"] ?? request.body?.contentType ?? MediaType.forFileName(name)
+                ?? "application/octet-stream",
+            metadata: upload.metadata, sendsChecksums: upload.sendsChecksums, busy: retryPolicy.statuses)
+    }
+
+    /// Removes what a server has, and repeats that as the retry policy says, but at most three times.
+    ///
+    /// - Parameter remainder: The request that succeeds while something is left.
+    /// - Returns: Whether it is gone, or the server does not remove it. Then it expires there.
+    func remove(_ message: UploadMessage, _ remainder: UploadMessage?) async -> Bool {
+        var backoff = UploadBackoff(self, atMost: 3)
+        while true {
+            var response = await answer(message)
+            if let status = response?.status, (200...299).contains(status) {
+                guard let remainder else { return true }
+                response = await answer(remainder)
+            }
+            // A server need not have a way to remove uploads.
+            if let status = response?.status, (400...499).contains(status), !retryPolicy.statuses.contains(status) {
+                return true
+            }
+            guard let pause = backoff.next(), (try? await Task.sleep(for: pause)) != nil else { return false }
+        }
+    }
+
+    private func answer(_ message: UploadMessage) async -> HTTPResponse? {
+        guard var request = try? request(for: message) else { return nil }
+        request.timeout = .seconds(10)
+        return try? await sendAfter(request)
+    }
+
+    /// The request for a message, without its body and checksums.
+    ///
+    /// - Throws: ``NetworkError/Kind/protocolViolation`` if the server has named an address without encryption.
+    func request(for message: UploadMessage) throws(NetworkError) -> HTTPRequest {
+        if URLReference.origin(of: request.url)?.hasPrefix("https:") == true,
+            URLReference.origin(of: message.url)?.hasPrefix("https:") != true
+        {
+            throw NetworkError(
+                .protocolViolation,
+                message:
+                    "the server named an address for the upload that is not encrypted (\(URLParts.redacted(message.url))); "
+                    + "it has to name one with https", request: request)
+        }
+        var request = request
+        request.method = message.method
+        request.url = message.url
+        request.body = nil
+        request.deadline = nil
+        request.streamsBody = false
+        request.cachePolicy = .networkOnly
+        // The job repeats requests itself, because it asks the server first what it has.
+        request.retries = 0
+        // The offsets count the bytes of the file.
+        request.contentCoding = ContentCoding.identity
+        request.trailers = nil
+        if message.role == .part { request.idempotencyKey = nil }
+        request.headers.removeAll { !Self.belongs($0, to: message.role, upload.style) }
+        if upload.parallel > 1 {
+            request.maxConnectionsPerHost = max(
+                request.maxConnectionsPerHost ?? maxConnectionsPerHost, upload.parallel)
+        }
+        for field in message.headers.fields { request.headers[field.name] = field.value }
+        return request
+    }
+
+    /// Whether a field of the caller's belongs to a request. Those about the whole file, such as its type and its digest, go
+    /// with the creation, conditions on the object of S3 with its completion, and the key of its encryption, the payer and the
+    /// owner with every request. A checksum of the whole object has no place in an upload of parts.
+    static func belongs(_ name: String, to role: UploadMessage.Role, _ style: ResumableUpload.Style) -> Bool {
+        let name = name.lowercased()
+        if name.hasPrefix("if-") { return role == (style == .s3 ? .completion : .creation) }
+        if style == .s3 {
+            if name.hasPrefix("x-amz-server-side-encryption-customer-")
+                || ["x-amz-request-payer", "x-amz-expected-bucket-owner", "x-amz-security-token"].contains(name)
+            {
+                return true
+            }
+            if name.hasPrefix("x-amz-checksum-") || ["content-md5", "x-amz-sdk-checksum-algorithm"].contains(name) {
+                return false
+            }
+            if name.hasPrefix("x-amz-") || ["cache-control", "expires"].contains(name) { return role == .creation }
+        }
+        let describes =
+            name.hasPrefix("content-")
+            || ["repr-digest", "want-repr-digest", "upload-metadata", "digest"].contains(name)
+        return !describes || role == .creation
+    }
+}
+
+extension HTTPBody {
+    /// A part of a file, which the engine reads while it sends it.
+    static func slice(_ slice: FileSlice) -> HTTPBody {
+        .stream(
+            made: BodyStream(length: Int64(slice.range.count), isReplayable: true, slice: slice) {
+                // For whoever reads the body in place of the engine, such as a recording.
+                var offset = slice.range.lowerBound
+                return {
+                    guard offset < slice.range.upperBound else { return nil }
+                    let descriptor = open(slice.path, O_RDONLY | O_CLOEXEC)
+                    guard descriptor >= 0 else { throw DownloadFiles.system("read", slice.path) }
+                    defer { close(descriptor) }
+                    var buffer = [UInt8](repeating: 0, count: Int(min(256 << 10, slice.range.upperBound - offset)))
+                    let count = pread(descriptor, &buffer, buffer.count, off_t(offset))
+                    guard count > 0 else { throw DownloadFiles.system("read", slice.path, count == 0 ? EIO : errno) }
+                    offset += Int64(count)
+                    return Data(buffer[..<count])
+                }
+            }, contentType: nil)
+    }
+}

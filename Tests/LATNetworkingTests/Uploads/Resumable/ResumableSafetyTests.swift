@@ -1,0 +1,260 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATTesting
+import TestSupport
+import Testing
+
+@testable import LATTransfers
+
+/// What must not happen to an upload that can go on: nothing of it is lost, doubled, mixed or shown to others.
+@Suite(.timeLimit(.minutes(2))) struct ResumableSafetyTests {
+    private let server: MockServer
+    private let fixture: UploadFixture
+
+    init() throws {
+        server = try MockServer()
+        server.bodyLimit = 0
+        fixture = try UploadFixture(size: 200_000)
+    }
+
+    @Test func expiredUploadStartsOver() async throws {
+        let url = server.url("/u")
+        // The clock of this machine says nothing: whether the upload is gone, only the server knows.
+        let expires = "Thu, 01 Jan 2026 00:00:00 GMT"
+        let gone = Box(false)
+        server.fallback { request in
+            switch request.method {
+            case "POST": MockReply(status: 201, headers: ["Location": url, "Upload-Expires": expires])
+            case "PATCH" where server.requests.count { $0.method == "POST" } < 2: .status(500)
+            case "PATCH": MockReply(status: 204, headers: ["Upload-Offset": "200000"])
+            case "HEAD" where gone.value: .status(404)
+            case "HEAD": MockReply(status: 200, headers: ["Upload-Offset": "100000", "Upload-Length": "200000"])
+            default: .status(204)
+            }
+        }
+        let manager = try CentralRequestManager.make()
+        let path = fixture.path
+        for _ in 0..<2 {
+            let error = await failure {
+                try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus).value
+            }
+            #expect(error?.response?.status == 500 && fixture.leftovers.count == 1)
+            #expect(error?.message.contains("the same upload continues") == true)
+        }
+        #expect(server.requests.map(\.method).suffix(3) == ["OPTIONS", "HEAD", "PATCH"], "it is not expired")
+        gone.change { $0 = true }
+        _ = try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus).value
+        #expect(server.requests.map(\.method).suffix(3) == ["DELETE", "POST", "PATCH"])
+        #expect(fixture.leftovers.isEmpty)
+    }
+
+    @Test func refusedQuestionKeepsTheUpload() async throws {
+        let url = server.url("/u")
+        let status = Box(500)
+        server.fallback { request in
+            switch request.method {
+            case "POST": MockReply(status: 201, headers: ["Location": url])
+            case "OPTIONS": .status(204)
+            case "HEAD": MockReply(status: status.value, headers: ["Upload-Offset": "200001"])
+            default: .status(500)
+            }
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .milliseconds(1))
+        }
+        let path = fixture.path
+        for answer in [500, 403, 200] {
+            status.change { $0 = answer }
+            let error = await failure {
+                try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus).value
+            }
+            #expect(error != nil && fixture.leftovers.count == 1, "\(answer)")
+        }
+        #expect(server.requests.count { $0.method == "POST" } == 1)
+        #expect(!server.requests.contains { $0.method == "DELETE" })
+    }
+
+    @Test func interceptorAddsNoSecretsForAnotherOrigin() async throws {
+        let other = try MockServer()
+        other.fallback { request in
+            request.method == "PATCH" ? MockReply(status: 204, headers: ["Upload-Offset": "200000"]) : .status(404)
+        }
+        let url = other.url("/u")
+        server.fallback { $0.method == "POST" ? MockReply(status: 201, headers: ["Location": url]) : .status(204) }
+        struct Credentials: Interceptor {
+            func intercept(
+                _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+            ) async throws -> HTTPResponse {
+                var request = request
+                request.authentication = .basic(user: "u", password: "p")
+                request.headers["Cookie"] = "a=b"
+                request.headers["X-Plain"] = "1"
+                return try await next(request)
+            }
+        }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Credentials()] }
+        _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .tus).value
+        #expect(server.requests.allSatisfy { $0.headers["Authorization"] != nil })
+        let patch = try #require(other.requests.first?.headers)
+        #expect(patch["Authorization"] == nil && patch["Cookie"] == nil && patch["X-Plain"] == "1")
+    }
+
+    @Test func failedRemovalIsRepeatedByTheNextRun() async throws {
+        let uploads = server.resumableUploads()
+        var request = HTTPRequest("PUT", server.url("/files"), body: .file(fixture.path))
+        request.maxSendRate = 100_000
+        let manager = try CentralRequestManager.make()
+        let first = manager.upload(request, resumable: .standard)
+        try await server.waitForBodyBytes(1)
+        // The answer to DELETE.
+        server.enqueue(.status(503))
+        first.cancel()
+        #expect(await failure { try await first.value }?.kind == .cancelled)
+        #expect(uploads.unfinished.count == 1 && fixture.leftovers.count == 1, "the journal tells the next run")
+        request.maxSendRate = nil
+        _ = try await manager.upload(request, resumable: .standard).value
+        #expect(uploads.unfinished.isEmpty && uploads.contents == [fixture.content] && fixture.leftovers.isEmpty)
+    }
+
+    @Test func lostPostIsNotSentTwice() async throws {
+        server.resumableUploads(.withoutOptions).cutNext(afterBytes: 1_000)
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, firstWait: .milliseconds(1))
+        }
+        var settings = MockServer.Uploads.Settings.withoutOptions
+        settings.sendsInterim = false
+        let silent = server.resumableUploads(path: "/silent", settings)
+        silent.cutNext(afterBytes: 1_000)
+        let (url, path) = (server.url("/silent"), fixture.path)
+        let error = await failure {
+            try await manager.upload(url, method: "POST", body: .file(path), resumable: .standard).value
+        }
+        #expect(error?.kind == .connectionLost && silent.unfinished.count == 1 && silent.contents.isEmpty)
+    }
+
+    @Test func expiredLinkIsReplaced() async throws {
+        let uploads = server.resumableUploads(path: "/new")
+        server.route("OPTIONS", "/old") { _ in .status(403) }
+        server.route("PUT", "/old") { _ in .status(403) }
+        let (old, new) = (server.url("/old"), server.url("/new"))
+        let refusals = Box<[Int?]>([])
+        let manager = try CentralRequestManager.make()
+        _ = try await manager.upload(old, body: .file(fixture.path), resumable: .standard) { refusal in
+            refusals.change { $0.append(refusal.response?.status) }
+            return new
+        }.value
+        #expect(uploads.contents == [fixture.content] && refusals.value == [403])
+        let path = fixture.path
+        let error = await failure {
+            try await manager.upload(old, body: .file(path), resumable: .standard) { _ in old }.value
+        }
+        #expect(error?.response?.status == 403, "the hook is asked once")
+    }
+
+    @Test func fileOfTheSameTimeIsAnotherVersion() async throws {
+        let uploads = server.resumableUploads(.withoutOptions)
+        uploads.cutNext(afterBytes: 100_000)
+        let manager = try CentralRequestManager.make()
+        let (url, path) = (server.url("/files"), fixture.path)
+        var status = stat()
+        #expect(stat(path, &status) == 0)
+        _ = await failure { try await manager.upload(url, body: .file(path), resumable: .standard).value }
+        #expect(uploads.unfinished.count == 1 && fixture.leftovers.count == 1)
+        // As `rsync --inplace --times` writes: the size, the inode and the time of the content stay.
+        let other = UploadFixture.bytes(200_000, seed: 9)
+        try other.write(to: URL(filePath: path))
+        #expect(utimensat(AT_FDCWD, path, [status.st_atim, status.st_mtim], 0) == 0)
+        _ = try await manager.upload(url, body: .file(path), resumable: .standard).value
+        #expect(uploads.contents == [other] && uploads.unfinished.isEmpty, "the bytes of two versions are not mixed")
+    }
+
+    @Test func anotherUserBeginsAnUpload() async throws {
+        let uploads = server.resumableUploads(.withoutOptions)
+        let manager = try CentralRequestManager.make()
+        for (user, kept) in [("a", 1), ("b", 2)] {
+            uploads.cutNext(afterBytes: 100_000)
+            var request = HTTPRequest("PUT", server.url("/files"), body: .file(fixture.path))
+            request.authentication = .basic(user: user, password: "p")
+            let own = request
+            _ = await failure { try await manager.upload(own, resumable: .standard).value }
+            #expect(uploads.unfinished.count == kept && fixture.leftovers.count == kept)
+        }
+    }
+
+    /// Does something after a response, or before a request, of a method.
+    private struct Hook: Interceptor {
+        let method: HTTPMethod
+        var before: @Sendable () -> Void = {}
+        var after: @Sendable () -> Void = {}
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            if request.method == method { before() }
+            let response = try await next(request)
+            if request.method == method { after() }
+            return response
+        }
+    }
+
+    @Test func journalThatCannotBeWrittenStopsTheUpload() async throws {
+        let uploads = server.resumableUploads(.withoutOptions)
+        _ = try fixture.directory.write(Data(), to: "journals/.keep")
+        let folder = fixture.directory.path(of: "journals")
+        var standard = ResumableUpload.standard
+        standard.journalFolder = folder
+        let manager = try CentralRequestManager.make {
+            $0.interceptors = [Hook(method: .put, before: { try? FileManager.default.removeItem(atPath: folder) })]
+        }
+        var request = HTTPRequest("PUT", server.url("/files"), body: .file(fixture.path))
+        request.maxSendRate = 20_000
+        let (slow, upload) = (request, standard)
+        let error = await failure { try await manager.upload(slow, resumable: upload).value }
+        #expect(error?.kind == .storage && uploads.contents.isEmpty, "the rest is not sent")
+    }
+
+    @Test func answerBeforeACancellationCounts() async throws {
+        let url = server.url("/u")
+        server.fallback { request in
+            switch request.method {
+            case "POST": MockReply(status: 201, headers: ["Location": url])
+            case "HEAD": MockReply(status: 200, headers: ["Upload-Offset": "0"])
+            case "PATCH": MockReply(status: 204, headers: ["Upload-Offset": "200000"])
+            default: .status(204)
+            }
+        }
+        let managers = Box<CentralRequestManager?>(nil)
+        let manager = try CentralRequestManager.make {
+            $0.interceptors = [Hook(method: .post, after: { managers.value?.cancelRequests(.all) })]
+        }
+        managers.change { $0 = manager }
+        let upload = manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .tus)
+        _ = await failure { try await upload.value }
+        #expect(fixture.leftovers.count == 1, "the address is kept")
+    }
+
+    @Test func busyServerIsAskedAgainForItsExtensions() async throws {
+        let uploads = server.resumableUploads()
+        server.enqueue(.status(429), .status(503))
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, firstWait: .milliseconds(1))
+        }
+        _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .standard).value
+        #expect(server.requests.prefix(4).map(\.method) == ["OPTIONS", "OPTIONS", "OPTIONS", "PUT"])
+        #expect(uploads.contents == [fixture.content])
+    }
+
+    @Test func limitOfAnInterimResponseStopsTheUpload() async throws {
+        var settings = MockServer.Uploads.Settings.withoutOptions
+        settings.limits = ["max-size": 1_000]
+        settings.refusesTooLarge = false
+        let uploads = server.resumableUploads(settings)
+        var request = HTTPRequest("PUT", server.url("/files"), body: .file(fixture.path))
+        request.maxSendRate = 50_000
+        let slow = request
+        let error = await failure { try await CentralRequestManager.make().upload(slow, resumable: .standard).value }
+        #expect(error?.kind == .requestBody && error?.message.contains("at most 1000") == true)
+        #expect(uploads.contents.isEmpty && uploads.unfinished.isEmpty && fixture.leftovers.isEmpty)
+    }
+}

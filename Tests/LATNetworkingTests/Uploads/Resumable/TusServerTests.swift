@@ -1,0 +1,179 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import TestSupport
+import Testing
+
+@testable import LATTransfers
+
+/// Uploads by tus 1.0 to tuspyserver.
+@Suite(.needsPython, .timeLimit(.minutes(2))) struct TusServerTests {
+    private let manager: CentralRequestManager
+
+    init() throws { manager = try .make { $0.retries = 3 } }
+
+    private func slowly(_ url: String, _ path: String, rate: Int64? = 1 << 20) -> HTTPRequest {
+        var request = HTTPRequest("POST", url, body: .file(path))
+        request.maxSendRate = rate
+        return request
+    }
+
+    @Test func fileArrivesInParts() async throws {
+        let fixture = try UploadFixture(size: 3 << 20)
+        let server = try await TusServer(fixture.served)
+        var tus = ResumableUpload.tus(partSize: 1 << 20, metadata: ["title": "Größe"])
+        tus.sendsChecksums = false
+        let upload = manager.upload(server.url, body: .file(fixture.path), resumable: tus)
+        let response = try await upload.value
+        #expect(response.status == 204 && response.url.hasPrefix(server.url))
+        #expect(server.uploads == [fixture.content])
+        try await server.expectMethods("OPTIONS", "POST", "PATCH", "PATCH", "PATCH")
+        #expect(upload.currentProgress.completed == 3 << 20 && upload.state == .finished)
+        #expect(fixture.leftovers.isEmpty)
+        #expect(fixture.names(in: "served").contains { $0.hasSuffix(".info") })
+        let info = fixture.names(in: "served").first { $0.hasSuffix(".info") } ?? ""
+        let text = String(decoding: fixture.directory.read("served/" + info) ?? Data(), as: UTF8.self)
+        #expect(text.contains("big.bin") && text.contains("title"))
+    }
+
+    @Test(arguments: [0, 1000]) func smallFileNeedsOneRequest(size: Int) async throws {
+        let fixture = try UploadFixture(size: size)
+        let server = try await TusServer(fixture.served)
+        var request = HTTPRequest("POST", server.url, body: .file(fixture.path))
+        request.idempotencyKey = "1"
+        let response = try await manager.upload(request, resumable: .tus).value
+        #expect(response.status == 201 && server.uploads == [fixture.content])
+        try await server.expectMethods("OPTIONS", "POST")
+    }
+
+    @Test func cancelledUploadIsContinued() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        let server = try await TusServer(fixture.served)
+        let first = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        await first.reach(2 << 20)
+        first.cancel(keepingProgress: true)
+        let error = await failure { try await first.value }
+        #expect(error?.kind == .cancelled && error?.message.contains("the same upload continues") == true)
+        #expect(fixture.leftovers.count == 1)
+        let journal = fixture.directory.path(of: "files/" + (fixture.leftovers.first ?? ""))
+        let mode = try FileManager.default.attributesOfItem(atPath: journal)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+
+        let second = manager.upload(slowly(server.url, fixture.path, rate: nil), resumable: .tus(partSize: 1 << 20))
+        _ = try await second.value
+        #expect(server.uploads == [fixture.content] && fixture.leftovers.isEmpty)
+        #expect(server.requests.count { $0.method == "POST" } == 1)
+        #expect(server.received <= 5 << 20, "\(server.requests)")
+    }
+
+    @Test func serverThatRestartsIsAskedAgain() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        var server = try await TusServer(fixture.served)
+        let port = server.script.port
+        let patient = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 200, firstWait: .milliseconds(10), longestWait: .milliseconds(50))
+        }
+        let upload = patient.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        await upload.reach(2 << 20)
+        try await server.script.process.terminate()
+        server = try await TusServer(fixture.served, port: port)
+        _ = try await upload.value
+        #expect(server.uploads == [fixture.content])
+        #expect(server.requests.contains { $0.method == "HEAD" })
+        #expect(!server.requests.contains { $0.method == "POST" })
+    }
+
+    @Test func partsSideBySideAreJoined() async throws {
+        let fixture = try UploadFixture(size: (3 << 20) + 5)
+        let server = try await TusServer(fixture.served)
+        let upload = manager.upload(
+            server.url, body: .file(fixture.path), resumable: .tus(partSize: 512 << 10, parallel: 3))
+        let response = try await upload.value
+        #expect(response.status == 201)
+        #expect(server.uploads == [fixture.content], "the parts are gone, the whole is there")
+        try await eventually("four creations") { server.requests.count { $0.method == "POST" } == 4 }
+    }
+
+    @Test func joinedPartsAreContinued() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        let server = try await TusServer(fixture.served)
+        let tus = ResumableUpload.tus(partSize: 512 << 10, parallel: 2)
+        let first = manager.upload(slowly(server.url, fixture.path, rate: 2 << 20), resumable: tus)
+        await first.reach(2 << 20)
+        manager.cancelRequests(.key(first.key))
+        #expect(await failure { try await first.value }?.kind == .cancelled)
+        _ = try await manager.upload(slowly(server.url, fixture.path, rate: nil), resumable: tus).value
+        #expect(server.uploads == [fixture.content])
+        #expect(server.received <= 5 << 20, "\(server.requests)")
+    }
+
+    @Test func cancelledUploadIsRemoved() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        let server = try await TusServer(fixture.served)
+        let upload = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        await upload.reach(1 << 20)
+        upload.cancel()
+        #expect(await failure { try await upload.value }?.kind == .cancelled)
+        #expect(server.uploads.isEmpty && fixture.leftovers.isEmpty)
+        #expect(upload.state == .cancelled)
+    }
+
+    @Test func changedFileStartsOver() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        let server = try await TusServer(fixture.served)
+        let first = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        await first.reach(2 << 20)
+        first.cancel(keepingProgress: true)
+        _ = await failure { try await first.value }
+        let other = UploadFixture.bytes(4 << 20, seed: 9)
+        try other.write(to: URL(filePath: fixture.path), options: .atomic)
+        _ = try await manager.upload(slowly(server.url, fixture.path, rate: nil), resumable: .tus).value
+        #expect(server.uploads == [other], "the bytes of the old version are removed")
+    }
+
+    @Test func fileThatChangesEndsTheUpload() async throws {
+        let fixture = try UploadFixture(size: 4 << 20)
+        let server = try await TusServer(fixture.served)
+        let upload = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        await upload.reach(1 << 20)
+        try UploadFixture.bytes(4 << 20, seed: 9).write(to: URL(filePath: fixture.path), options: .atomic)
+        let error = await failure { try await upload.value }
+        #expect(error?.kind == .requestBody && error?.message.contains("has changed") == true)
+        #expect(server.uploads.isEmpty && fixture.leftovers.isEmpty)
+    }
+
+    @Test func uploadThatIsGoneStartsOver() async throws {
+        let fixture = try UploadFixture(size: 2 << 20)
+        let server = try await TusServer(fixture.served)
+        let first = manager.upload(
+            slowly(server.url, fixture.path, rate: 1 << 19), resumable: .tus(partSize: 512 << 10))
+        await first.reach(1 << 20)
+        first.cancel(keepingProgress: true)
+        _ = await failure { try await first.value }
+        for name in fixture.names(in: "served") where name != ".keep" && name != ".locks" {
+            try FileManager.default.removeItem(atPath: fixture.served + "/" + name)
+        }
+        _ = try await manager.upload(slowly(server.url, fixture.path, rate: nil), resumable: .tus).value
+        #expect(server.uploads == [fixture.content])
+        #expect(server.requests.contains { $0.method == "HEAD" && $0.status == 404 })
+    }
+
+    @Test func tooLargeFileIsNotSent() async throws {
+        let fixture = try UploadFixture(size: 2000)
+        let server = try await TusServer(fixture.served, maxSize: 1000)
+        let error = await failure {
+            try await manager.upload(server.url, body: .file(fixture.path), resumable: .tus).value
+        }
+        #expect(error?.kind == .requestBody && error?.message.contains("at most 1000") == true)
+        #expect(server.requests.map(\.method) == ["OPTIONS"] && fixture.leftovers.isEmpty)
+    }
+
+    @Test func serverWithoutExtensionsTakesAllInTurn() async throws {
+        let fixture = try UploadFixture(size: 1 << 20)
+        let server = try await TusServer(fixture.served, extensions: "creation")
+        let upload = manager.upload(server.url, body: .file(fixture.path), resumable: .tus(parallel: 4))
+        #expect(try await upload.value.status == 204)
+        #expect(server.uploads == [fixture.content])
+        try await server.expectMethods("OPTIONS", "POST", "PATCH")
+    }
+}
