@@ -89,7 +89,8 @@ import Testing
             ([url, "-F", "a=\(directory.path)"], ["is a directory"]), ([url, "-F", "a"], ["NAME=PATH"]),
             ([url, "--body", directory.path(of: "none")], ["--body", "cannot be read"]),
             ([url, "-F", "a=\(path)", "--body", path], ["cannot be combined"]),
-            ([url, "-F", "a=\(path)", "-X", "get"], ["cannot carry files"]), ([url, "x"], ["one argument too many"]),
+            ([url, "-F", "a=\(path)", "-X", "get"], ["cannot carry files"]), ([url, "x"], ["\"x\" cannot be read"]),
+            ([url, path, "x"], ["one argument too many"]),
         ] as [([String], [String])] {
             let result = try await LatProcess.run(["upload"] + arguments)
             #expect(result.exitCode == 2 && result.out.isEmpty, "\(arguments)")
