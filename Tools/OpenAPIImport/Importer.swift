@@ -162,7 +162,9 @@ package final class OpenAPIImporter {
             domain: domain, domainRow: domainRow, rows: plans.map { ($0.row, RowSettings.row($0, domain: domain)) },
             comment: api.schemes.map { "\($0.name): \($0.words)" }.joined(separator: "; "))
         var seen: Set<ImportWarning> = []
-        let found = (reader.documents.warnings + warnings + reader.warnings + types.warnings + check.warnings).filter { seen.insert($0).inserted }
+        let found = (reader.documents.warnings + warnings + reader.warnings + types.warnings + check.warnings).filter {
+            seen.insert($0).inserted
+        }
         return Generation(
             plans: plans, declarations: types.declarations, table: table,
             warnings: found, skipped: planner.skipped)
