@@ -8,15 +8,19 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char buffer[1 << 20];
+// Each connection has its thread, because the parts of S3 come side by side.
+static _Thread_local char buffer[1 << 20];
 // The bytes of the upload.
-static long long stored;
+static atomic_llong stored;
 
 static void die(const char *what) {
     fprintf(stderr, "sinkserver: %s: %s\n", what, strerror(errno));
@@ -61,7 +65,7 @@ static int serve(int connection) {
         int count = snprintf(answer, sizeof answer,
                              "HTTP/1.1 %s\r\nTus-Resumable: 1.0.0\r\nLocation: /1\r\nUpload-Offset: %lld\r\n"
                              "Upload-Draft-Interop-Version: 8\r\nUpload-Complete: %s\r\nETag: \"1\"\r\n"
-                             "Content-Length: %zu\r\n\r\n%s", creates ? "201 Created" : "200 OK", stored,
+                             "Content-Length: %zu\r\n\r\n%s", creates ? "201 Created" : "200 OK", (long long)stored,
                              completes ? "?1" : "?0", multipart ? sizeof id - 1 : 0, multipart ? id : "");
         return write(connection, answer, (size_t)count) == count;
     }
@@ -69,6 +73,12 @@ static int serve(int connection) {
     int size = snprintf(body, sizeof body, "%lld", received);
     int count = snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size, body);
     return write(connection, answer, (size_t)count) == count;
+}
+
+static void *serve_all(void *connection) {
+    while (serve((int)(intptr_t)connection)) continue;
+    close((int)(intptr_t)connection);
+    return NULL;
 }
 
 int main(void) {
@@ -80,7 +90,8 @@ int main(void) {
         if (!ready[0].revents) continue;
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0) continue;
-        while (serve(connection)) continue;
-        close(connection);
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, serve_all, (void *)(intptr_t)connection) != 0) die("pthread_create");
+        pthread_detach(thread);
     }
 }

@@ -27,6 +27,16 @@ import Testing
         #expect(parsed.contains(Self.include) && parsed.contains(Self.verbose))
     }
 
+    @Test(arguments: [
+        (["--form", "a", "x"], "a", ["x"]), (["--form", "x"], "", ["x"]), (["--form", "-v"], "", []),
+        (["--form"], "", []), (["--form=x"], "x", []),
+    ])
+    func optionalValueIsOneOfItsWords(arguments: [String], value: String, operands: [String]) throws {
+        let form = Option("--form", value: "a|b", isValueOptional: true, help: "")
+        let parsed = try ArgumentParser(options: [form, Self.verbose]).parse(arguments)
+        #expect(parsed.value(form) == value && parsed.operands == operands)
+    }
+
     @Test func operandsFollowTwoDashes() throws {
         #expect(try parser.parse(["-v", "--", "-i", "--nothing"]).operands == ["-i", "--nothing"])
     }

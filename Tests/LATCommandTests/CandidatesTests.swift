@@ -42,6 +42,13 @@ import Testing
         #expect(Candidates(for: ["GET", ""]) { _ in nil }.list.contains { $0.name == "--header" })
     }
 
+    @Test func wordAfterAnOptionalValueIsAnOperand() {
+        #expect(names("upload", "http://h", "--resumable", "") == ["tus", "standard", "s3"])
+        #expect(candidates("upload", "http://h", "--resumable", "tus", "").source == .files)
+        let options = names("upload", "http://h", "--resumable", "a.bin", "--")
+        #expect(options.contains("--part-size") && !options.contains("--resumable"))
+    }
+
     @Test func namesComeFromTheTable() {
         #expect(names("start", "") == ["user.detail", "user.save"])
         #expect(candidates("start", "u").list[0].help == "GET demo teams/{team}/users/{id}")

@@ -69,14 +69,7 @@ struct ArgumentParser {
         of option: Option, written name: String, _ rest: inout ArraySlice<String>
     ) throws(UsageError) -> String {
         let next = rest.first
-        if option.isValueOptional {
-            guard let next, case .choices(let choices) = option.kind, choices.contains(where: { $0.name == next })
-            else {
-                return ""
-            }
-            rest.removeFirst()
-            return next
-        }
+        if option.isValueOptional, next.map(option.takes) != true { return "" }
         // An option where a value belongs means that the value was forgotten. `--name=--value` passes a value that looks
         // like an option.
         guard let next, !options.contains(where: { $0.isNamed(next) }) else {

@@ -69,6 +69,13 @@ struct Option: Hashable, Sendable {
     }
 
     func isNamed(_ text: String) -> Bool { text == name || text == letter }
+
+    /// Whether the word after the option is its value.
+    func takes(_ word: String) -> Bool {
+        guard isValueOptional else { return true }
+        guard case .choices(let choices) = kind else { return false }
+        return choices.contains { $0.name == word }
+    }
 }
 
 /// An unusable command line, in one sentence that names the argument and the next step.

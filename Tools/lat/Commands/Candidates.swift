@@ -140,10 +140,14 @@ private struct GivenWords {
     }
 
     private mutating func add(_ word: String) {
-        if let option = open {
+        if let option = open, option.takes(word) {
             given.append((option, word))
             open = nil
-        } else if isEnded || !word.hasPrefix("-") || word == "-" {
+            return
+        }
+        if let option = open { given.append((option, "")) }
+        open = nil
+        if isEnded || !word.hasPrefix("-") || word == "-" {
             operands.append(word)
         } else if word == "--" {
             isEnded = true
