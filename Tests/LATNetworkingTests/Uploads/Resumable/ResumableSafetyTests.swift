@@ -75,7 +75,7 @@ import Testing
         #expect(!server.requests.contains { $0.method == "DELETE" })
     }
 
-    @Test func interceptorAddsNoSecretsForAnotherOrigin() async throws {
+    @Test(arguments: [false, true]) func interceptorAddsNoSecretsForAnotherOrigin(isAnew: Bool) async throws {
         let other = try MockServer()
         other.fallback { request in
             request.method == "PATCH" ? MockReply(status: 204, headers: ["Upload-Offset": "200000"]) : .status(404)
@@ -83,17 +83,22 @@ import Testing
         let url = other.url("/u")
         server.fallback { $0.method == "POST" ? MockReply(status: 201, headers: ["Location": url]) : .status(204) }
         struct Credentials: Interceptor {
+            let isAnew: Bool
+
             func intercept(
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
             ) async throws -> HTTPResponse {
-                var request = request
+                var request =
+                    isAnew
+                    ? HTTPRequest("\(request.method)", request.url, headers: request.headers, body: request.body)
+                    : request
                 request.authentication = .basic(user: "u", password: "p")
                 request.headers["Cookie"] = "a=b"
                 request.headers["X-Plain"] = "1"
                 return try await next(request)
             }
         }
-        let manager = try CentralRequestManager.make { $0.interceptors = [Credentials()] }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Credentials(isAnew: isAnew)] }
         _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .tus).value
         #expect(server.requests.allSatisfy { $0.headers["Authorization"] != nil })
         let patch = try #require(other.requests.first?.headers)
