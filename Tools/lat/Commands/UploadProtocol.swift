@@ -20,7 +20,10 @@ enum UploadProtocol {
         }
         // Fields beside a file of tus are its metadata.
         if resumable.style == .tus { resumable.metadata = command.parameters.mapValues { $0.string ?? "\($0)" } }
-        if let user = command.user { resumable.identity = "\(command.method) \(command.url) \(user.name)" }
+        if let user = command.user {
+            let parameters = command.parameters.map { "\($0.key)=\($0.value)" }.sorted().joined(separator: "&")
+            resumable.identity = "\(command.method) \(command.url) \(user.name) \(parameters)"
+        }
         return resumable
     }
 

@@ -60,8 +60,8 @@ extension TransferOwner {
 /// - Parameter file: The index among the parts of a multipart body that have a file name; `nil` for any other body.
 package typealias BodyHandler = @Sendable (_ event: BodyEvent, _ file: Int?) -> Void
 
-/// Receives the status and the fields of an interim response.
-package typealias InterimHandler = @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void
+/// Receives the status and the fields of an interim response, and the URL that it came from.
+package typealias InterimHandler = @Sendable (_ status: Int, _ headers: HTTPHeaders, _ url: String) -> Void
 
 /// An event that occurs while a body or a file in it is read.
 package enum BodyEvent: Hashable, Sendable {

@@ -31,8 +31,9 @@ public struct ResumableUpload: Sendable, Hashable {
     public var sendsChecksums = true
     /// The folder of the journal, which must exist. Default `nil`: the folder of the uploaded file.
     public var journalFolder: String?
-    /// The identity of the upload in the journal. Default `nil`: method, URL, the user of the request's ``Authentication`` and
-    /// its cache partition. Set one when the URLs of the same upload differ each time, as signed links do.
+    /// The identity of the upload in the journal, beside the user of the request's ``Authentication`` and its cache partition.
+    /// Default `nil`: method, URL, idempotency key, ``metadata``, and the fields that describe the content. Set one when they
+    /// differ each time for the same upload, as the URLs of signed links do.
     public var identity: String?
     /// Whether to continue an earlier run that a journal tells of. Default `true`. If `false`, what the server has of it is
     /// removed first.

@@ -150,6 +150,7 @@ package enum FileDigest {
             let count = read(descriptor, &buffer, Int(min(Int64(buffer.count), left)))
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw failure(path) }
+            guard !Task.isCancelled else { throw NetworkError(.cancelled, message: "the task was cancelled") }
             if count == 0 { break }
             left -= Int64(count)
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }

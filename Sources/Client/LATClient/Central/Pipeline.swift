@@ -77,10 +77,12 @@ final class Pipeline: Sendable {
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
                 interceptors: configuration.interceptors, limits: limits, shown: composition.shown,
-                sent: { [rule = redirect.rule] request in
-                    // The request for another origin, such as the address of an upload, gets no credentials of interceptors.
-                    guard request.context.hasLeftOrigin else { return request }
+                sent: { [rule = redirect.rule] request, hasLeftOrigin in
+                    // The request for another origin, such as the address of an upload, gets no credentials of interceptors,
+                    // also if one of them has made it anew.
+                    guard hasLeftOrigin else { return request }
                     var request = request
+                    request.context.hasLeftOrigin = true
                     rule.strip(&request, defaults: configuration.headers)
                     return request
                 }),
@@ -243,21 +245,26 @@ struct InterceptorStage: Stage {
     let limits: TimeLimits
     /// Returns the request as the interceptors see it.
     let shown: @Sendable (HTTPRequest) -> HTTPRequest
-    /// Returns the request that the interceptors have made as it is sent.
-    var sent: @Sendable (HTTPRequest) -> HTTPRequest = { $0 }
+    /// Returns the request that the interceptors have made as it is sent, given whether it had left its origin before them.
+    var sent: @Sendable (HTTPRequest, Bool) -> HTTPRequest = { request, _ in request }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = shown(request)
-        guard chain.call.deadline != nil else { return try await intercept(request, interceptors[...], chain) }
+        let hasLeftOrigin = request.context.hasLeftOrigin
+        guard chain.call.deadline != nil else {
+            return try await intercept(request, hasLeftOrigin, interceptors[...], chain)
+        }
         // The deadline also ends the wait for an interceptor that ignores cancellation.
-        return try await limits.run(for: chain.call) { try await intercept(request, interceptors[...], chain) }
+        return try await limits.run(for: chain.call) {
+            try await intercept(request, hasLeftOrigin, interceptors[...], chain)
+        }
     }
 
     private func intercept(
-        _ request: HTTPRequest, _ rest: ArraySlice<any Interceptor>, _ chain: Chain
+        _ request: HTTPRequest, _ hasLeftOrigin: Bool, _ rest: ArraySlice<any Interceptor>, _ chain: Chain
     ) async throws -> HTTPResponse {
-        guard let first = rest.first else { return try await chain.proceed(sent(request)) }
-        return try await first.intercept(request) { try await intercept($0, rest.dropFirst(), chain) }
+        guard let first = rest.first else { return try await chain.proceed(sent(request, hasLeftOrigin)) }
+        return try await first.intercept(request) { try await intercept($0, hasLeftOrigin, rest.dropFirst(), chain) }
     }
 }
 

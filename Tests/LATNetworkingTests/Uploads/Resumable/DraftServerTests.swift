@@ -195,9 +195,36 @@ import Testing
         var settings = MockServer.Uploads.Settings.withoutOptions
         settings.status = 422
         server.resumableUploads(settings)
-        let error = await failure { try await upload(fixture).value }
-        #expect(error?.kind == .httpStatus && error?.response?.status == 422)
-        #expect(methods == ["OPTIONS", "PUT"])
+        for _ in 0..<2 {
+            let error = await failure { try await upload(fixture).value }
+            #expect(error?.kind == .httpStatus && error?.response?.status == 422 && fixture.leftovers.isEmpty)
+        }
+        #expect(methods == ["OPTIONS", "PUT", "OPTIONS", "PUT"], "the next run does not take it for a success")
+    }
+
+    @Test func resultWithoutTheFieldIsConfirmed() async throws {
+        let fixture = try UploadFixture(size: 1_000)
+        let isComplete = Box("?1")
+        server.fallback { request in
+            switch request.method {
+            case "OPTIONS": MockReply(status: 204, headers: ["Upload-Draft-Interop-Version": "8"])
+            case "PUT": MockReply(status: 201, headers: ["Location": "/u", "Upload-Complete": "?0"])
+            case "PATCH": .text("result")
+            case "HEAD":
+                MockReply(
+                    status: 204,
+                    headers: [
+                        "Upload-Offset": isComplete.value == "?1" ? "1000" : "0", "Upload-Complete": isComplete.value,
+                    ])
+            default: .status(405)
+            }
+        }
+        let standard = ResumableUpload.standard(partSize: 999)
+        for (answer, isSuccess) in [("?1", true), ("?0", false)] {
+            isComplete.change { $0 = answer }
+            let result = try? await upload(fixture, standard).value
+            #expect((result?.text == "result") == isSuccess, "\(methods)")
+        }
     }
 
     @Test func progressNeverGoesBack() async throws {

@@ -26,7 +26,7 @@ import Testing
         server.fallback { request in
             switch request.method {
             case "POST": MockReply(status: 201, headers: ["Location": url, "Upload-Expires": expires])
-            case "PATCH" where server.requests.count { $0.method == "POST" } < 2: .status(500)
+            case "PATCH" where server.requests.count { $0.method == "POST" } < 2: .status(400)
             case "PATCH": MockReply(status: 204, headers: ["Upload-Offset": "200000"])
             case "HEAD" where gone.value: .status(404)
             case "HEAD": MockReply(status: 200, headers: ["Upload-Offset": "100000", "Upload-Length": "200000"])
@@ -39,7 +39,7 @@ import Testing
             let error = await failure {
                 try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus).value
             }
-            #expect(error?.response?.status == 500 && fixture.leftovers.count == 1)
+            #expect(error?.response?.status == 400 && fixture.leftovers.count == 1)
             #expect(error?.message.contains("the same upload continues") == true)
         }
         #expect(server.requests.map(\.method).suffix(3) == ["OPTIONS", "HEAD", "PATCH"], "it is not expired")
@@ -75,7 +75,7 @@ import Testing
         #expect(!server.requests.contains { $0.method == "DELETE" })
     }
 
-    @Test func interceptorAddsNoSecretsForAnotherOrigin() async throws {
+    @Test(arguments: [false, true]) func interceptorAddsNoSecretsForAnotherOrigin(isAnew: Bool) async throws {
         let other = try MockServer()
         other.fallback { request in
             request.method == "PATCH" ? MockReply(status: 204, headers: ["Upload-Offset": "200000"]) : .status(404)
@@ -83,17 +83,22 @@ import Testing
         let url = other.url("/u")
         server.fallback { $0.method == "POST" ? MockReply(status: 201, headers: ["Location": url]) : .status(204) }
         struct Credentials: Interceptor {
+            let isAnew: Bool
+
             func intercept(
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
             ) async throws -> HTTPResponse {
-                var request = request
+                var request =
+                    isAnew
+                    ? HTTPRequest("\(request.method)", request.url, headers: request.headers, body: request.body)
+                    : request
                 request.authentication = .basic(user: "u", password: "p")
                 request.headers["Cookie"] = "a=b"
                 request.headers["X-Plain"] = "1"
                 return try await next(request)
             }
         }
-        let manager = try CentralRequestManager.make { $0.interceptors = [Credentials()] }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Credentials(isAnew: isAnew)] }
         _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .tus).value
         #expect(server.requests.allSatisfy { $0.headers["Authorization"] != nil })
         let patch = try #require(other.requests.first?.headers)
@@ -110,11 +115,65 @@ import Testing
         // The answer to DELETE.
         server.enqueue(.status(503))
         first.cancel()
-        #expect(await failure { try await first.value }?.kind == .cancelled)
+        let cancelled = await failure { try await first.value }
+        #expect(cancelled?.kind == .cancelled && cancelled?.message.contains("next run") == true)
         #expect(uploads.unfinished.count == 1 && fixture.leftovers.count == 1, "the journal tells the next run")
         request.maxSendRate = nil
         _ = try await manager.upload(request, resumable: .standard).value
         #expect(uploads.unfinished.isEmpty && uploads.contents == [fixture.content] && fixture.leftovers.isEmpty)
+    }
+
+    @Test func refusedRemovalIsRepeatedLater() async throws {
+        let (removal, append) = (Box(403), Box(500))
+        let url = server.url("/u")
+        server.fallback { request in
+            switch request.method {
+            case "POST": MockReply(status: 201, headers: ["Location": url])
+            case "PATCH": MockReply(status: append.value, headers: ["Upload-Offset": "200000"])
+            case "DELETE": .status(removal.value)
+            default: .status(204)
+            }
+        }
+        let manager = try CentralRequestManager.make()
+        let path = fixture.path
+        var tus = ResumableUpload.tus
+        tus.resumesEarlierRun = false
+        let upload = tus
+        let error = await failure {
+            try await manager.upload(server.url("/files"), body: .file(path), resumable: upload).value
+        }
+        #expect(error?.response?.status == 500 && fixture.leftovers.count == 1)
+        append.change { $0 = 204 }
+        for (status, kept) in [(403, 1), (403, 1), (204, 0)] {
+            removal.change { $0 = status }
+            _ = try await manager.upload(server.url("/files"), body: .file(path), resumable: upload).value
+            #expect(fixture.leftovers.count == kept, "the server is told as long as it refuses")
+        }
+        #expect(server.requests.count { $0.method == "DELETE" } == 3)
+    }
+
+    @Test func unansweredProbeIsNotTheUploads() async throws {
+        let uploads = server.resumableUploads()
+        server.enqueue(.status(503))
+        _ = try await CentralRequestManager.make().upload(
+            server.url("/files"), body: .file(fixture.path), resumable: .standard
+        ).value
+        #expect(server.requests.map(\.method) == ["OPTIONS", "PUT"] && uploads.contents == [fixture.content])
+    }
+
+    @Test func interimAddressIsThatOfTheRedirect() async throws {
+        let other = try MockServer()
+        other.bodyLimit = 0
+        let uploads = other.resumableUploads(.withoutOptions)
+        uploads.cutNext(afterBytes: 100_000)
+        let target = other.url("/files")
+        server.route("PUT", "/files") { _ in MockReply(status: 307, headers: ["Location": target]) }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, firstWait: .milliseconds(1))
+        }
+        _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .standard).value
+        #expect(uploads.contents == [fixture.content] && uploads.receivedBytes == 200_000)
+        #expect(!server.requests.contains { $0.method == "HEAD" })
     }
 
     @Test func lostPostIsNotSentTwice() async throws {
@@ -212,6 +271,48 @@ import Testing
         let (slow, upload) = (request, standard)
         let error = await failure { try await manager.upload(slow, resumable: upload).value }
         #expect(error?.kind == .storage && uploads.contents.isEmpty, "the rest is not sent")
+        #expect(uploads.unfinished.isEmpty, "no journal tells the next run of it")
+    }
+
+    @Test func restartedUploadAtTheSameAddressIsKept() async throws {
+        let url = server.url("/u")
+        server.fallback { request in
+            switch request.method {
+            case "POST": MockReply(status: 201, headers: ["Location": url])
+            case "PATCH" where server.requests.count { $0.method == "POST" } > 1: .status(400)
+            case "PATCH", "HEAD": .status(404)
+            default: .status(204)
+            }
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .milliseconds(1))
+        }
+        let path = fixture.path
+        let error = await failure {
+            try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus(partSize: 100_000)).value
+        }
+        #expect(error?.response?.status == 400 && fixture.leftovers.count == 1)
+    }
+
+    @Test func addressWithoutEncryptionIsNotKept() async throws {
+        struct Server: Interceptor {
+            func intercept(
+                _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+            ) async throws -> HTTPResponse {
+                let isCreation = request.method == .post
+                return HTTPResponse(
+                    status: isCreation ? 201 : 204, headers: isCreation ? ["Location": "http://h/u"] : [:],
+                    body: .empty,
+                    url: request.url)
+            }
+        }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Server()] }
+        let path = fixture.path
+        let error = await failure {
+            try await manager.upload("https://h/files", body: .file(path), resumable: .tus).value
+        }
+        #expect(error?.kind == .protocolViolation && error?.message.contains("not encrypted") == true)
+        #expect(fixture.leftovers.isEmpty)
     }
 
     @Test func answerBeforeACancellationCounts() async throws {

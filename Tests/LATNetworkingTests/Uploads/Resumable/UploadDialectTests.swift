@@ -53,14 +53,53 @@ import Testing
         #expect(draft.answer(to: step, response(200, full), plan()) == .finished)
         let short = complete.merging(["Upload-Offset": "60"])
         #expect(isViolation(draft.answer(to: step, response(200, short), plan())))
-        #expect(draft.answer(to: step, response(422, complete), plan()) == .refused)
+        #expect(draft.answer(to: step, response(422, complete), plan()) == .failed)
+        let sent = UploadPlan.Step.send(lane: 0, 0..<50)
+        #expect(isViolation(draft.answer(to: sent, response(200, complete), plan())), "half of it was not sent")
+    }
+
+    private func isUnusable(_ answer: UploadPlan.Answer) -> Bool {
+        if case .unusable = answer { true } else { false }
+    }
+
+    @Test(arguments: [(.ask(lane: 0), .whole), (.verify, .finished)] as [(UploadPlan.Step, UploadPlan.Answer)])
+    func endedUploadIsNotTakenForWhole(step: UploadPlan.Step, answer: UploadPlan.Answer) {
+        var doubtful = plan()
+        doubtful.noteCompletion()
+        func answers(_ offset: String?, _ plan: UploadPlan) -> UploadPlan.Answer {
+            let headers: HTTPHeaders = ["Upload-Complete": "?1", "Upload-Offset": offset]
+            return draft.answer(to: step, response(204, headers), plan)
+        }
+        #expect(answers("100", plan()) == answer)
+        #expect(isUnusable(answers("60", plan())) && isUnusable(answers("60", doubtful)))
+        #expect(isUnusable(answers(nil, plan())) && answers(nil, doubtful) == answer)
+    }
+
+    @Test(arguments: [UploadPlan.Step.create(lane: 0, 0..<100), .send(lane: 0, 50..<100), .complete])
+    func successWithoutTheFieldIsConfirmed(step: UploadPlan.Step) {
+        #expect(draft.answer(to: step, response(200), plan()) == .unconfirmed)
+        var old = plan()
+        old.version = 5
+        #expect(draft.answer(to: step, response(200), old) == .finished, "versions before 6 need not say it")
+        var page = response(200)
+        page.redirects = [.init(url: "http://h/login", status: 303)]
+        let answer = draft.answer(to: step, page, plan())
+        #expect(answer == (step == .complete ? .unrepeated : .again(.conflict)), "a page is no result")
+        page.redirects = [.init(url: "http://h/v", status: 307)]
+        #expect(draft.answer(to: step, page, plan()) == .unconfirmed)
+    }
+
+    @Test func ordinaryServerNeedsNoField() {
+        let creation = UploadPlan.Step.create(lane: 0, 0..<100)
+        #expect(draft.answer(to: creation, response(200), plan(isCreated: false)) == .finished)
     }
 
     @Test(
         arguments: [
-            (404, .gone), (410, .gone), (429, .again(.busy)), (403, .refused), (400, .refused),
+            (400, .unrepeated), (404, .unrepeated), (409, .unrepeated), (429, .again(.busy)), (401, .refused),
+            (403, .refused),
         ] as [(Int, UploadPlan.Answer)])
-    func refusalOfTheCompletionIsNoSuccess(status: Int, answer: UploadPlan.Answer) {
+    func refusedCompletionIsVerified(status: Int, answer: UploadPlan.Answer) {
         #expect(draft.answer(to: .complete, response(status), plan()) == answer)
     }
 
@@ -68,7 +107,6 @@ import Testing
         let type: HTTPHeaders = ["Content-Type": "application/problem+json"]
         let answer = draft.answer(to: .complete, response(400, type, problem("completed-upload")), plan())
         #expect(answer == .unrepeated)
-        #expect(draft.answer(to: .verify, response(204, ["Upload-Complete": "?1"]), plan()) == .finished)
         #expect(draft.answer(to: .verify, response(204, ["Upload-Complete": "?0"]), plan()) == .refused)
     }
 
@@ -78,8 +116,18 @@ import Testing
         let text = problem("mismatching-upload-offset", ", \"expected-offset\": 20, \"provided-offset\": 0")
         #expect(draft.answer(to: step, response(409, type, text), plan()) == .offset(20))
         #expect(draft.answer(to: step, response(409, ["Upload-Offset": "30"]), plan()) == .offset(30))
-        let other = problem("other", ", \"expected-offset\": 20")
-        #expect(draft.answer(to: step, response(409, type, other), plan()) == .again(.conflict))
+        let texts = [
+            problem("other", ", \"expected-offset\": 20"),
+            problem("mismatching-upload-offset", ", \"expected-offset\": -20"),
+        ]
+        for text in texts {
+            #expect(draft.answer(to: step, response(409, type, text), plan()) == .again(.conflict))
+        }
+    }
+
+    @Test func limitOfNoBytesIsNone() {
+        let facts = draft.facts(["Upload-Limit": "max-append-size=0, min-append-size=5"])
+        #expect(facts.maxPart == nil && facts.minPart == 5)
     }
 
     @Test(
@@ -133,6 +181,8 @@ import Testing
         #expect(verify(["ETag": tag, "Content-Length": "100"], try parts(checksums: false)) == .finished)
         #expect(verify(["ETag": tag, "Content-Length": "99"], try parts(checksums: false)) == .gone)
         #expect(isViolation(verify(["ETag": "\"x\""], try parts(checksums: false, encrypted: true))))
+        let encrypted: HTTPHeaders = ["ETag": "\"x\"", "x-amz-server-side-encryption": "aws:kms"]
+        #expect(isViolation(verify(encrypted, try parts(checksums: false))), "its tags are no MD5s")
         #expect(s3.message(for: .verify, try parts()).headers["x-amz-checksum-mode"] == "ENABLED")
     }
 
@@ -158,6 +208,25 @@ import Testing
             return
         }
         #expect(next == 7)
+    }
+
+    @Test func partNumbersOutOfRangeAreIgnored() throws {
+        let text = ["-9223372036854775808", "0", "1", "10001", "9223372036854775807"].map {
+            "<Part><PartNumber>\($0)</PartNumber><ETag>a</ETag></Part>"
+        }.joined()
+        let answer = s3.answer(to: .list(after: 0), response(200, [:], text), try parts())
+        #expect(answer == .listed([1: .init(tag: "a")], next: nil))
+    }
+
+    @Test(
+        arguments: [
+            ("<CompleteMultipartUploadResult xmlns=\"a\"><ETag>b</ETag></CompleteMultipartUploadResult>", .finished),
+            (" \n ", .unrepeated), ("<html>Sign in</html>", .unrepeated),
+            ("<Error><Code>InternalError</Code></Error>", .again(.busy)),
+            ("<Error><Code>NoSuchUpload</Code></Error>", .gone),
+        ] as [(String, UploadPlan.Answer)])
+    func onlyTheResultIsASuccess(text: String, answer: UploadPlan.Answer) throws {
+        #expect(s3.answer(to: .complete, response(200, [:], text), try parts()) == answer)
     }
 
     // MARK: Fields
@@ -214,6 +283,22 @@ import Testing
             try order.request(for: dialect.message(for: $0, plan)).idempotencyKey
         }
         #expect(keys == [nil, nil, "k"])
+    }
+
+    @Test func uploadsOfOtherDescriptionDiffer() {
+        let plain = order("http://h/a", .tus)
+        var orders = [plain, order("http://h/a?b=c", .tus), order("http://h/a", .tus(metadata: ["d": "e"]))]
+        for (name, value) in [("Content-Type", "text/plain"), ("Content-Language", "de"), ("Authorization", "a")] {
+            var other = plain
+            other.request.headers[name] = value
+            orders.append(other)
+        }
+        var keyed = plain
+        keyed.request.idempotencyKey = "k"
+        orders.append(keyed)
+        #expect(Set(orders.map(\.identity)).count == orders.count - 1, "credentials change between runs")
+        for index in orders.indices { orders[index].upload.identity = "i" }
+        #expect(Set(orders.map(\.identity)).count == 1)
     }
 
     @Test func amazonTakesNoSmallParts() throws {

@@ -335,6 +335,8 @@ import Testing
         var journal = try #require(plan.journal(identity: "i", Self.file))
         journal.isRemoved = true
         #expect(UploadJournal(decoding: try journal.encoded()) == journal)
+        journal.partSize = .max
+        #expect(UploadJournal(decoding: try journal.encoded()) == nil, "S3 has no such parts")
     }
 
     @Test func damagedJournalIsNotRead() throws {

@@ -120,7 +120,7 @@ extension Engine {
         }
         guard !wasComplete, transfer.head.isComplete else { return line.count }
         if transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
-        transfer.owner?.interimHandler?(transfer.head.status, transfer.head.headers)
+        transfer.owner?.interimHandler?(transfer.head.status, transfer.head.headers, transfer.request.url)
         return line.count
     }
 

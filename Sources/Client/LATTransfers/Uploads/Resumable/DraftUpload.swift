@@ -66,17 +66,27 @@ struct DraftUpload: UploadDialect {
 
     func answer(to step: UploadPlan.Step, _ response: HTTPResponse, _ plan: UploadPlan) -> UploadPlan.Answer {
         let headers = response.headers
-        let isComplete = Self.isComplete(headers)
+        // What was asked for after 303 is another resource (RFC 9110 §15.4.4).
+        let isMoved = response.redirects.contains { $0.status == 303 }
+        let isComplete = isMoved ? nil : Self.isComplete(headers)
         switch (step, response.status) {
         // Without an answer that tells more, the file goes as an ordinary upload.
         case (.probe, let status): return file.busy.contains(status) ? .again(.busy) : .probed
+        case (.send, 400...499) where hasProblem("completed-upload", response): return .unrepeated
+        case (.complete, 400...499) where hasProblem("completed-upload", response): return .unrepeated
         // The result of processing the content, whatever its status, ends the upload.
         case (.create, _) where isComplete == true, (.send, _) where isComplete == true,
             (.complete, _) where isComplete == true:
-            return response.isSuccess ? result(response, plan) : .refused
+            return response.isSuccess ? result(response, of: step, plan) : .failed
         case (.create(_, let content), 200...299):
             let stored = headers.number("Upload-Offset")
-            if Int64(content.count) == plan.total, isComplete == nil { return result(response, plan) }
+            if Int64(content.count) == plan.total, isComplete == nil {
+                // A server that has told of the upload also says that it is complete.
+                guard plan.lanes[0].address != nil, plan.version >= 6 || isMoved else {
+                    return result(response, of: step, plan)
+                }
+                return isMoved ? .again(.conflict) : .unconfirmed
+            }
             // A server that does not know the draft has taken the content for the whole file.
             guard plan.lanes[0].address != nil || isComplete == false else {
                 return .violation(
@@ -88,17 +98,25 @@ struct DraftUpload: UploadDialect {
         case (.ask, 200...299):
             let length = headers.number("Upload-Length")
             guard length == nil || length == plan.total else { return .again(.conflict) }
-            if isComplete == true { return .whole }
+            if isComplete == true { return whole(response, plan) ?? .whole }
             return headers.number("Upload-Offset").map { .offset($0) } ?? .again(.conflict)
-        case (.ask, 404), (.ask, 410), (.complete, 404), (.complete, 410): return .gone
-        case (.verify, 200...299) where isComplete == true: return .finished
+        case (.ask, 404), (.ask, 410): return .gone
+        case (.verify, 200...299) where isComplete == true: return whole(response, plan) ?? .finished
         case (.verify, 404), (.verify, 410): return .gone
         case (.send(_, let range), 200...299):
-            if range.upperBound == plan.total, isComplete == nil { return result(response, plan) }
+            if isMoved { return .again(.conflict) }
+            if range.upperBound == plan.total, isComplete == nil {
+                return plan.version >= 6 ? .unconfirmed : result(response, of: step, plan)
+            }
             return .offset(headers.number("Upload-Offset") ?? range.upperBound)
-        case (.complete, 200...299): return isComplete == nil ? .finished : .again(.conflict)
-        case (.send, 400...499) where hasProblem("completed-upload", response): return .unrepeated
-        case (.complete, 400...499) where hasProblem("completed-upload", response): return .unrepeated
+        case (.complete, 200...299):
+            if isMoved { return .unrepeated }
+            guard isComplete == nil else { return .again(.conflict) }
+            return plan.version >= 6 ? .unconfirmed : .finished
+        // The server has said that the upload is complete, and need not take another request for it.
+        case (.complete, 400...499)
+        where ![401, 403, 408, 429].contains(response.status) && file.refusal(response) == .refused:
+            return .unrepeated
         case (.send, 409): return offset(response).map { .offset($0) } ?? .again(.conflict)
         case (.send, 403), (.send, 404), (.send, 410), (.send, 423): return .again(.conflict)
         case (.send, 413), (.create, 413): return .tooLarge(facts(headers).maxPart)
@@ -109,12 +127,32 @@ struct DraftUpload: UploadDialect {
         }
     }
 
-    /// The answer for a response to the whole file. One that says how much there is must say all of it.
-    private func result(_ response: HTTPResponse, _ plan: UploadPlan) -> UploadPlan.Answer {
-        guard let stored = response.headers.number("Upload-Offset"), stored != plan.total else { return .finished }
-        return .violation(
-            "the server says that the upload is complete, but has \(stored) of the \(plan.total) bytes; report it there"
-        )
+    /// The answer for a response to the whole file, all of which must have been sent and stored.
+    private func result(
+        _ response: HTTPResponse, of step: UploadPlan.Step, _ plan: UploadPlan
+    ) -> UploadPlan.Answer {
+        let sent =
+            switch step {
+            case .create(_, let range), .send(_, let range): range.upperBound
+            case .probe, .begin, .list, .ask, .complete, .verify: plan.total
+            }
+        let stored = min(sent, response.headers.number("Upload-Offset") ?? sent)
+        guard stored == plan.total else {
+            return .violation(
+                "the server says that the upload is complete, but has \(stored) of the \(plan.total) bytes; report it "
+                    + "there")
+        }
+        return .finished
+    }
+
+    /// The answer for a complete upload that cannot be of the whole file, such as one that the server ended with a failure;
+    /// `nil` otherwise. A server that does not say how much it has must have been sent everything.
+    private func whole(_ response: HTTPResponse, _ plan: UploadPlan) -> UploadPlan.Answer? {
+        let stored = response.headers.number("Upload-Offset")
+        guard stored != plan.total, stored != nil || !plan.mayBeComplete else { return nil }
+        return .unusable(
+            "the server has ended the upload with \(stored.map { "\($0)" } ?? "an unknown number") of the \(plan.total) "
+                + "bytes, so it is removed; look there for the reason, and upload the file again")
     }
 
     private func hasProblem(_ name: String, _ response: HTTPResponse) -> Bool {
@@ -125,7 +163,7 @@ struct DraftUpload: UploadDialect {
     private func offset(_ response: HTTPResponse) -> Int64? {
         if let offset = response.headers.number("Upload-Offset") { return offset }
         guard hasProblem("mismatching-upload-offset", response) else { return nil }
-        return response.problem?.members["expected-offset"]?.int64
+        return response.problem?.members["expected-offset"]?.int64.flatMap { $0 >= 0 ? $0 : nil }
     }
 
     func isAnnouncement(_ status: Int, _ headers: HTTPHeaders, _ plan: UploadPlan) -> Bool {
@@ -157,7 +195,7 @@ struct DraftUpload: UploadDialect {
         }
         facts.maxSize = numbers["max-size"]
         facts.minSize = numbers["min-size"]
-        facts.maxPart = numbers["max-append-size"]
+        facts.maxPart = numbers["max-append-size"].flatMap { $0 > 0 ? $0 : nil }
         facts.minPart = numbers["min-append-size"]
         return facts
     }

@@ -62,10 +62,10 @@ struct S3Upload: UploadDialect {
             return .stored(UploadPlan.Part(tag: tag, checksum: response.headers[Self.checksum]))
         // The status is sent before the parts are put together, so the failure of that is in the body.
         case (.complete, 200...299):
-            guard let code = XMLText.value(of: "Code", in: text), XMLText.has("Error", in: text) else {
-                return .finished
+            if let code = XMLText.value(of: "Code", in: text), XMLText.has("Error", in: text) {
+                return failure(code, response)
             }
-            return failure(code, response)
+            return text.contains("<CompleteMultipartUploadResult") ? .finished : .unrepeated
         case (.verify, 200...299):
             return isResult(response, of: plan).map { $0 ? .finished : .gone } ?? .violation(Self.doubt)
         case (.verify, 404): return .gone
@@ -76,8 +76,8 @@ struct S3Upload: UploadDialect {
     }
 
     private static let doubt =
-        "the upload is gone, and the store does not tell whether the object was made of it: it may be complete. Look at the "
-        + "object; with resumesEarlierRun = false the file is sent again"
+        "the store does not tell whether it has made the object of the upload: it may be complete. Look at the object; with "
+        + "resumesEarlierRun = false the file is sent again"
 
     private func failure(_ code: String, _ response: HTTPResponse) -> UploadPlan.Answer {
         switch code {
@@ -97,6 +97,7 @@ struct S3Upload: UploadDialect {
         var parts: [Int: UploadPlan.Part] = [:]
         for element in XMLText.elements("Part", in: text) {
             guard let number = XMLText.value(of: "PartNumber", in: element).flatMap({ Int($0) }),
+                (1...Int(UploadPlan.maxParts)).contains(number),
                 let tag = XMLText.value(of: "ETag", in: element)
             else { continue }
             parts[number] = UploadPlan.Part(
@@ -123,7 +124,11 @@ struct S3Upload: UploadDialect {
         guard digests.count == plan.lanes.count, let tag = response.headers["ETag"]?.filter({ $0 != "\"" }),
             let digest = try? MessageDigest.of(Data(digests.joined()), .md5)
         else { return nil }
-        return tag == "\(MessageDigest.hexadecimal(digest))-\(plan.lanes.count)"
+        // The tags of encrypted objects look like MD5s, but are none.
+        let isEncrypted =
+            response.headers["x-amz-server-side-encryption"]?.hasPrefix("aws:kms") == true
+            || response.headers["x-amz-server-side-encryption-customer-algorithm"] != nil
+        return tag == "\(MessageDigest.hexadecimal(digest))-\(plan.lanes.count)" ? true : isEncrypted ? nil : false
     }
 
     private static func bytes(ofHexadecimal tag: String) -> [UInt8]? {

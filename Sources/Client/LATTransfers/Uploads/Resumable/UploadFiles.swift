@@ -12,6 +12,8 @@ final class UploadFiles: Sendable {
     private let lock: PartFile
     private let lockPath: String
     private let journalPath: String
+    /// The journal of an upload that still has to be removed from the server, once another one has begun.
+    private let removalPath: String
 
     /// Locks the upload.
     ///
@@ -19,16 +21,16 @@ final class UploadFiles: Sendable {
     init(_ order: UploadOrder) throws(NetworkError) {
         let path = PathParts.resolved(order.path) ?? order.path
         let parts = PathParts(path)
-        let name = order.upload.identity ?? "\(order.request.method) \(order.request.url)"
         // Another user does not continue the upload. Tokens are left out, because they change.
         let user = [order.request.cachePartition ?? "", Self.user(order.request.authentication)]
-        let text = ([order.upload.style.rawValue, path, name] + user).joined(separator: "\n")
+        let text = ([order.upload.style.rawValue, path] + order.identity + user).joined(separator: "\n")
         identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
         let folder = order.upload.journalFolder ?? parts.folder
         // Leaves room for the suffixes within the 255 bytes of a name.
         let stem = parts.name.utf8.count <= 200 ? parts.name + "." : ""
         lockPath = "\(folder)/\(stem)\(identity.prefix(12)).upload"
         journalPath = lockPath + ".journal"
+        removalPath = lockPath + ".removal"
         do throws(NetworkError) {
             lock = try PartFile(path: lockPath, target: order.path, inUse: Self.inUse)
         } catch {
@@ -50,10 +52,13 @@ final class UploadFiles: Sendable {
     }
 
     /// The journal of an earlier run; `nil` without a usable one.
-    var journal: UploadJournal? {
-        DownloadFiles.read(journalPath).flatMap { UploadJournal(decoding: $0) }.flatMap {
-            $0.identity == identity ? $0 : nil
-        }
+    var journal: UploadJournal? { journal(at: journalPath) }
+
+    /// The journal that was set aside.
+    var removal: UploadJournal? { journal(at: removalPath) }
+
+    private func journal(at path: String) -> UploadJournal? {
+        DownloadFiles.read(path).flatMap { UploadJournal(decoding: $0) }.flatMap { $0.identity == identity ? $0 : nil }
     }
 
     func write(_ journal: UploadJournal) throws(NetworkError) {
@@ -68,6 +73,11 @@ final class UploadFiles: Sendable {
     }
 
     func removeJournal() { AtomicFile.remove(journalPath) }
+
+    func removeRemoval() { AtomicFile.remove(removalPath) }
+
+    /// Makes room for the journal of another upload.
+    func setAsideJournal() { rename(journalPath, removalPath) }
 
     /// Releases the lock. The file goes first, as another upload checks that it has locked the file at the path.
     func unlock() {

@@ -26,9 +26,8 @@ extension UploadJob {
         case .file(let range):
             request.body = .slice(FileSlice(path: order.path, range: range, version: version, sha256: sha256))
         }
-        let url = request.url
         let body: BodyHandler = { [weak self] event, _ in self?.note(event, by: worker) }
-        let interim: InterimHandler = { [weak self] status, headers in
+        let interim: InterimHandler = { [weak self] status, headers, url in
             self?.noteInterim(status, headers, at: url, to: step)
         }
         guard order.upload.style == .standard else { return (request, try await order.send(request, body, nil), sent) }
@@ -65,6 +64,7 @@ extension UploadJob {
         let (isNew, failure) = state.withLock { state -> (Bool, NetworkError?) in
             guard dialect.isAnnouncement(status, headers, state.plan) else { return (false, nil) }
             let address = headers["Location"].flatMap { URLReference.link($0, at: url) }
+            if let address, let failure = order.refusal(of: address) { return (false, failure) }
             let isNew = state.plan.noteInterim(address, dialect.facts(headers), to: step)
             if let failure = tooLarge(state.plan) {
                 state.isUseless = true

@@ -19,8 +19,12 @@ final class UploadJob: Sendable {
         var isOver = false
         /// Why the upload has to end, although its requests might succeed.
         var failure: NetworkError?
+        /// A response that is the result if the server says that it has all bytes.
+        var candidate: HTTPResponse?
         /// Whether what the server has cannot become the upload.
         var isUseless = false
+        /// Whether the server has ended the upload, and so has nothing to remove.
+        var hasFailed = false
         /// The journal that was written last.
         var written: UploadJournal?
         /// The checksums that were computed, so that a repeated request needs none.
@@ -35,10 +39,10 @@ final class UploadJob: Sendable {
     /// The address that the caller named, which may be replaced.
     let renewal: URLRenewal
     let state: Mutex<State>
-    private let files: UploadFiles
+    let files: UploadFiles
     let monitor: UploadMonitor
     /// Held while the journal is written, so that an older one never replaces a newer one.
-    private let journaling = Mutex(())
+    let journaling = Mutex(())
 
     /// Checks the file and takes the lock.
     ///
@@ -48,7 +52,7 @@ final class UploadJob: Sendable {
         self.order = order
         self.monitor = monitor
         version = try UploadedFile.version(of: order.path)
-        content = order.content(version)
+        content = order.content
         renewal = URLRenewal(url: order.request.url, refresh: order.refreshURL)
         let plan = UploadPlan(total: version.size, order.upload, repeatsEffects: order.repeatsEffects)
         guard plan.shape != .parts || plan.lanes.count <= UploadPlan.maxParts else {
@@ -74,12 +78,26 @@ final class UploadJob: Sendable {
             end { files.removeJournal() }
             return response
         } catch {
-            let (failure, hasEnded) = state.withLock { ($0.failure, $0.isUseless || $0.plan.hasRestartedTooOften) }
-            let error = failure ?? error
-            let isChanged = (error as? NetworkError)?.kind == .requestBody && hasChanged
-            if discards() || isChanged || hasEnded {
-                await discard()
+            let state = state.withLock(\.self)
+            let error = state.failure ?? error
+            guard !state.hasFailed else {
+                end { files.removeJournal() }
                 throw error
+            }
+            let isChanged = (error as? NetworkError)?.kind == .requestBody && hasChanged
+            let isOver = discards() || isChanged || state.isUseless || state.plan.hasRestartedTooOften
+            if !isOver {
+                // What the server said last counts for the next run.
+                try? writeJournal()
+                end {}
+            }
+            // What no journal tells of would stay on the server.
+            if isOver || self.state.withLock(\.plan.hasUpload) && files.journal == nil {
+                guard await discard() else {
+                    let next = files.journal == nil ? "it expires there" : "the next run of the same upload removes it"
+                    throw Interruption(error: error, fate: "the server still has what it got of the upload; \(next)")
+                }
+                if isOver { throw error }
             }
             let isInterrupted =
                 error is CancellationError || [.cancelled, .storage].contains((error as? NetworkError)?.kind)
@@ -103,20 +121,6 @@ final class UploadJob: Sendable {
         return "the same upload continues after the \(plan.stored) bytes that the server has confirmed"
     }
 
-    /// Continues an earlier run, or removes from the server what cannot be continued.
-    private func takeEarlierRun() async throws {
-        guard let journal = files.journal else { return files.removeJournal() }
-        guard order.upload.resumesEarlierRun, !journal.isRemoved, journal.style == order.upload.style,
-            journal.file == version
-        else {
-            var plan = UploadPlan(total: journal.file.size, order.upload)
-            if journal.style == order.upload.style { plan.resume(from: journal) }
-            _ = await remove(plan)
-            return files.removeJournal()
-        }
-        state.withLock { $0.plan.resume(from: journal) }
-    }
-
     private func upload() async throws -> HTTPResponse {
         var replays = 0
         while true {
@@ -127,6 +131,11 @@ final class UploadJob: Sendable {
             } catch let error as NetworkError {
                 guard try await order.isReplayed(error, replays) else { throw error }
                 replays += 1
+                let hasFailed = state.withLock { state in
+                    defer { state.hasFailed = false }
+                    return state.hasFailed
+                }
+                if hasFailed { try await startOver() }
             }
             state.withLock { state in
                 state.plan.releaseAll()
@@ -146,7 +155,10 @@ final class UploadJob: Sendable {
             return (plan, state.plan.hasRestartedTooOften)
         }
         _ = await remove(plan)
-        journaling.withLock { _ in files.removeJournal() }
+        journaling.withLock { _ in
+            files.removeJournal()
+            state.withLock { $0.written = nil }
+        }
         guard !isTooMuch else {
             throw NetworkError(
                 .protocolViolation,
@@ -213,9 +225,16 @@ final class UploadJob: Sendable {
                 if case .stored(let part) = answer, let sum = part.checksum, !sent.isEmpty, !sent.contains(sum) {
                     answer = .again(.corrupt)
                 }
-                let outcome = state.plan.note(answer, to: step)
-                if outcome == .finished { state.response = response }
+                if case .created(let address, _) = answer, step.lane != nil, let failure = order.refusal(of: address) {
+                    answer = .violation(failure.message)
+                }
+                let outcome = state.plan.note(answer, to: step, status: response.status)
+                if answer == .unconfirmed { state.candidate = response }
+                if outcome == .finished {
+                    state.response = state.plan.completes(step) ? response : state.candidate ?? response
+                }
                 if case .unusable = outcome { state.isUseless = true }
+                if outcome == .failed { state.hasFailed = true }
                 settle(&state, worker)
                 // Bytes that the server had before are no progress: it may lose them each time.
                 if state.plan.highest > before {
@@ -236,17 +255,19 @@ final class UploadJob: Sendable {
             switch outcome {
             case .proceed, .finished: break
             case .startOver: throw StartsAnew()
-            case .refused: throw Self.failure(response, to: request)
+            case .refused, .failed: throw Self.failure(response, to: request)
             case .violation(let reason), .unusable(let reason):
                 throw NetworkError(.protocolViolation, message: reason, request: request, response: response)
             case .again(let reason):
                 guard state.withLock({ $0.plan.mayRepeat(step) }), let pause = backoff.next(after: reason, response)
                 else {
+                    // What the server can do, it need not say.
+                    if step == .probe { return state.withLock { _ = $0.plan.note(.probed, to: step) } }
                     throw Self.failure(response, to: request)
                 }
                 try await Task.sleep(for: pause)
             }
-            if let failure = state.withLock(\.failure) { throw failure }
+            if outcome != .finished, let failure = state.withLock(\.failure) { throw failure }
         } catch let error as NetworkError where error.mayPass {
             let isLost = error.mayHaveArrived
             let repeats = state.withLock { state in
@@ -271,7 +292,7 @@ final class UploadJob: Sendable {
         let (isInDoubt, isNew) = state.withLock { state in
             guard state.plan.completes(step) else { return (false, false) }
             let isNew = !state.plan.mayBeComplete
-            if isNew { state.plan.noteCompletion() }
+            state.plan.noteCompletion()
             return (!isNew && !state.plan.mayRepeat(step), isNew)
         }
         guard !isInDoubt else {
@@ -287,54 +308,5 @@ final class UploadJob: Sendable {
             message:
                 "the server answered \(request.method) with \(response.status), but without what the protocol of the "
                 + "upload asks for; check the address and the protocol", request: request, response: response)
-    }
-
-    // MARK: The journal
-
-    /// Writes the journal if it has changed.
-    func writeJournal() throws(NetworkError) {
-        try journaling.withLock { _ throws(NetworkError) in
-            let journal = state.withLock { state in
-                state.isOver ? nil : state.plan.journal(identity: files.identity, version)
-            }
-            guard let journal, journal != state.withLock(\.written) else { return }
-            try files.write(journal)
-            state.withLock { $0.written = journal }
-        }
-    }
-
-    /// Changes the journal for the last time. None is written afterwards, such as for an interim response that came late.
-    private func end(_ change: () -> Void) {
-        journaling.withLock { _ in
-            state.withLock { $0.isOver = true }
-            change()
-        }
-    }
-
-    /// Removes the upload from the server and then its journal. As long as the server cannot be told, the journal says so, and
-    /// the next run of the same upload tells it.
-    private func discard() async {
-        let plan = state.withLock(\.plan)
-        end {
-            guard var journal = plan.journal(identity: files.identity, version) else { return files.removeJournal() }
-            journal.isRemoved = true
-            try? files.write(journal)
-        }
-        if await remove(plan) { files.removeJournal() }
-    }
-
-    /// Removes what the server has.
-    ///
-    /// - Returns: `false` if it is worth another attempt later.
-    private func remove(_ plan: UploadPlan) async -> Bool {
-        let messages = dialect.removal(of: plan)
-        guard !messages.isEmpty else { return true }
-        let (order, remainder) = (order, dialect.remainder(of: plan))
-        // Not a child task, because this one may be cancelled.
-        return await Task {
-            var isGone = true
-            for message in messages where await !order.remove(message, remainder) { isGone = false }
-            return isGone
-        }.value
     }
 }

@@ -67,7 +67,8 @@ extension UploadJournal {
             let style = document["protocol"]?.string.flatMap(ResumableUpload.Style.init),
             let shape = document["shape"]?.string.flatMap(UploadPlan.Shape.init),
             let partSize = document["partSize"]?.int64, partSize > 0,
-            let numbers = document["file"]?.array?.compactMap(\.int64), numbers.count == 6, numbers[0] >= 0,
+            let numbers = document["file"]?.array?.compactMap(\.int64), numbers.count == 6,
+            (0...Int64.max / 2).contains(numbers[0]),
             let lanes = document["lanes"]?.array, let parts = document["parts"]?.array
         else { return nil }
         let file = FileVersion(
@@ -91,7 +92,10 @@ extension UploadJournal {
             self.parts.append(UploadPlan.Part(tag: tag, checksum: part["checksum"]?.string))
         }
         let isWhole = shape == .parts ? upload != nil && lanes.isEmpty : end == file.size && !lanes.isEmpty
-        guard isWhole, (shape == .parts) == (style == .s3), interop.map(UploadPlan.versions.contains) ?? true else {
+        // S3 has no larger parts.
+        guard isWhole, shape != .parts || ResumableUpload.limits.partSize.contains(partSize),
+            (shape == .parts) == (style == .s3), interop.map(UploadPlan.versions.contains) ?? true
+        else {
             return nil
         }
     }

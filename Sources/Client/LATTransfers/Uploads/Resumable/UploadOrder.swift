@@ -78,54 +78,75 @@ struct UploadOrder: Sendable {
 
     private var isAmazon: Bool { URLParts(request.url).host?.lowercased().hasSuffix(".amazonaws.com") == true }
 
-    func content(_ version: FileVersion) -> UploadedContent {
-        let name = path.split(separator: "/").last.map(String.init) ?? path
-        return UploadedContent(
-            method: request.method, url: request.url, fileName: name,
-            contentType: request.headers["Content-Type"] ?? request.body?.contentType ?? MediaType.forFileName(name)
-                ?? "application/octet-stream",
+    private var fileName: String { path.split(separator: "/").last.map(String.init) ?? path }
+
+    private var contentType: String {
+        request.headers["Content-Type"] ?? request.body?.contentType ?? MediaType.forFileName(fileName)
+            ?? "application/octet-stream"
+    }
+
+    /// What tells this upload of the file from others of it: what the caller says, or else all that the server gets to know
+    /// when the upload is created. A server keeps that, so an upload of another type or for another effect is not continued.
+    var identity: [String] {
+        if let identity = upload.identity { return [identity] }
+        let fields = request.headers.fields.filter { !Self.belongs($0.name, to: .part, upload.style) }
+        return ["\(request.method) \(request.url)", contentType, request.idempotencyKey ?? ""]
+            + fields.map { "\($0.name.lowercased()): \($0.value ?? "")" }.sorted()
+            + upload.metadata.map { "\($0.key)=\($0.value)" }.sorted()
+    }
+
+    var content: UploadedContent {
+        UploadedContent(
+            method: request.method, url: request.url, fileName: fileName, contentType: contentType,
             metadata: upload.metadata, sendsChecksums: upload.sendsChecksums, busy: retryPolicy.statuses)
     }
 
     /// Removes what a server has, and repeats that as the retry policy says, but at most three times.
     ///
     /// - Parameter remainder: The request that succeeds while something is left.
-    /// - Returns: Whether it is gone, or the server does not remove it. Then it expires there.
+    /// - Returns: Whether it is gone, or the server has no way to remove it. Then it expires there.
     func remove(_ message: UploadMessage, _ remainder: UploadMessage?) async -> Bool {
         var backoff = UploadBackoff(self, atMost: 3)
         while true {
-            var response = await answer(message)
-            if let status = response?.status, (200...299).contains(status) {
+            let status = await answer(message)
+            switch status {
+            case 200...299:
                 guard let remainder else { return true }
-                response = await answer(remainder)
-            }
-            // A server need not have a way to remove uploads.
-            if let status = response?.status, (400...499).contains(status), !retryPolicy.statuses.contains(status) {
-                return true
+                let status = await answer(remainder)
+                if (400...499).contains(status), !retryPolicy.statuses.contains(status) { return true }
+            case 404, 405, 410, 501: return true
+            // Who sends the next run may be allowed to.
+            case 400...499 where !retryPolicy.statuses.contains(status): return false
+            default: break
             }
             guard let pause = backoff.next(), (try? await Task.sleep(for: pause)) != nil else { return false }
         }
     }
 
-    private func answer(_ message: UploadMessage) async -> HTTPResponse? {
-        guard var request = try? request(for: message) else { return nil }
+    /// The status of the response; 0 without one.
+    private func answer(_ message: UploadMessage) async -> Int {
+        guard var request = try? request(for: message) else { return 0 }
         request.timeout = .seconds(10)
-        return try? await sendAfter(request)
+        return (try? await sendAfter(request).status) ?? 0
+    }
+
+    /// The failure of an address that a server has named without encryption for an upload with it.
+    func refusal(of address: String) -> NetworkError? {
+        guard URLReference.origin(of: request.url)?.hasPrefix("https:") == true,
+            URLReference.origin(of: address)?.hasPrefix("https:") != true
+        else { return nil }
+        return NetworkError(
+            .protocolViolation,
+            message:
+                "the server named an address for the upload that is not encrypted (\(URLParts.redacted(address))); it has "
+                + "to name one with https", request: request)
     }
 
     /// The request for a message, without its body and checksums.
     ///
     /// - Throws: ``NetworkError/Kind/protocolViolation`` if the server has named an address without encryption.
     func request(for message: UploadMessage) throws(NetworkError) -> HTTPRequest {
-        if URLReference.origin(of: request.url)?.hasPrefix("https:") == true,
-            URLReference.origin(of: message.url)?.hasPrefix("https:") != true
-        {
-            throw NetworkError(
-                .protocolViolation,
-                message:
-                    "the server named an address for the upload that is not encrypted (\(URLParts.redacted(message.url))); "
-                    + "it has to name one with https", request: request)
-        }
+        if let failure = refusal(of: message.url) { throw failure }
         var request = request
         request.method = message.method
         request.url = message.url

@@ -91,8 +91,12 @@ extension UploadPlan {
         case tooLarge(Int64?)
         /// The response is the final failure of the upload.
         case refused
+        /// The upload is complete, and its result is a failure.
+        case failed
         /// The upload is complete, and the server does not repeat its result.
         case unrepeated
+        /// The response is the result of the upload if the server has all bytes.
+        case unconfirmed
         /// The response contradicts the protocol, or does not tell whether the upload is complete; with the next step.
         case violation(String)
         /// What the server has cannot become the upload; with the next step.
@@ -115,6 +119,8 @@ extension UploadPlan {
         case startOver
         case finished
         case refused
+        /// The upload is over, and nothing of it can be continued.
+        case failed
         case violation(String)
         case unusable(String)
     }

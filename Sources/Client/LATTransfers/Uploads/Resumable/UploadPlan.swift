@@ -31,7 +31,13 @@ struct UploadPlan: Hashable, Sendable {
     private var listsAfter: Int? = 0
     /// Whether the request that puts the parts together may have reached the server.
     var mayBeComplete = false
+    /// The same before the request that is being sent.
+    private var mightBeComplete = false
     private var verifies = false
+    /// Whether the server has said that it does not know the parts any more.
+    private var isGone = false
+    /// Whether a response was the result if the server has all bytes.
+    private var hasResult = false
     private(set) var isFinished = false
     private(set) var restarts = 0
     /// How often the parts were listed again because they could not be put together.
@@ -86,7 +92,7 @@ struct UploadPlan: Hashable, Sendable {
         case .tus where parallel > 1 && facts.canJoin && total >= Int64(parallel):
             shape = .joined
             let count = Int64(parallel)
-            lanes = (0..<count).map { Lane(range: total * $0 / count..<total * ($0 + 1) / count) }
+            lanes = (0..<count).map { Lane(range: share($0, of: count)..<share($0 + 1, of: count)) }
         case .tus, .standard:
             shape = .sequence
             lanes = [Lane(range: 0..<total)]
@@ -96,6 +102,10 @@ struct UploadPlan: Hashable, Sendable {
             if wantedPart == nil { size = max(size, (total / Self.maxParts / (1 << 20) + 1) << 20) }
             lay(partsOf: size)
         }
+    }
+
+    private func share(_ index: Int64, of count: Int64) -> Int64 {
+        total / count * index + total % count * index / count
     }
 
     mutating func lay(partsOf size: Int64) {
@@ -119,7 +129,7 @@ struct UploadPlan: Hashable, Sendable {
 
     /// The next step of a worker; `nil` if nothing is left for it.
     mutating func step(of worker: Int) -> Step? {
-        guard !isFinished,
+        guard !isFinished, !verifies,
             let index = lanes.firstIndex(where: { $0.worker == worker && !$0.isDone })
                 ?? lanes.firstIndex(where: { $0.worker == nil && !$0.isDone })
         else { return nil }
@@ -173,16 +183,21 @@ struct UploadPlan: Hashable, Sendable {
 
     // MARK: Answers
 
-    mutating func note(_ answer: Answer, to step: Step) -> Outcome {
-        let wasComplete = mayBeComplete
-        // A response ends the doubt. S3 may respond that the upload is gone because an earlier request has completed it.
-        if completes(step), shape != .parts { mayBeComplete = false }
-        let outcome = outcome(of: answer, to: step, wasComplete)
+    /// - Parameter status: The status of the response that is the answer.
+    mutating func note(_ answer: Answer, to step: Step, status: Int = 200) -> Outcome {
+        // A gateway may fail although the server behind it has the request, which an earlier one may have preceded.
+        let leavesDoubt =
+            switch answer {
+            case .created, .offset, .gone, .unrepeated, .unconfirmed, .again(.conflict): true
+            default: status == 408 || status >= 500
+            }
+        if completes(step), shape != .parts, !leavesDoubt || !hasUpload { mayBeComplete = mightBeComplete }
+        let outcome = outcome(of: answer, to: step)
         highest = max(highest, stored)
         return outcome
     }
 
-    private mutating func outcome(of answer: Answer, to step: Step, _ wasComplete: Bool) -> Outcome {
+    private mutating func outcome(of answer: Answer, to step: Step) -> Outcome {
         switch answer {
         case .probed:
             hasProbed = true
@@ -212,39 +227,45 @@ struct UploadPlan: Hashable, Sendable {
             if let next, case .list(let after) = step, next <= after {
                 return .violation("the list of the parts does not go on after part \(after); report it to the server")
             }
-            listsAfter = next
+            listsAfter = next.flatMap { $0 < lanes.count ? $0 : nil }
         case .stored(let part):
             guard let lane = step.lane else { return .refused }
             lanes[lane].part = part
             lanes[lane].isDone = true
+        case .whole where hasResult:
+            isFinished = true
+            return .finished
         case .whole:
+            mayBeComplete = true
             for index in lanes.indices { lanes[index].isDone = true }
         case .finished:
             isFinished = true
             return .finished
+        // The answer to the request that completed the upload may have been lost.
+        case .gone where shape != .parts:
+            return repeatsEffects || !(mayBeComplete || step == .verify) ? .startOver : .violation(Self.doubt)
+        case .gone where step == .verify:
+            return isGone ? .startOver : listAgain()
         case .gone:
-            // The answer to the request that completed the upload may have been lost.
-            guard wasComplete, step != .verify else { return .startOver }
-            if shape == .parts {
-                verifies = true
-                return .proceed
-            }
-            return repeatsEffects ? .startOver : .violation(Self.doubt)
-        case .unrepeated:
-            verifies = true
-        case .again(.conflict) where step == .complete && shape == .parts:
-            guard relists < Self.maxRelists else { return .refused }
-            listAgain()
+            guard mayBeComplete else { return .startOver }
+            (verifies, isGone) = (true, true)
+        case .unrepeated: (verifies, mayBeComplete) = (true, true)
+        case .unconfirmed where step == .complete: verifies = true
+        case .unconfirmed:
+            hasResult = true
+            interrupt(step)
             return .again(.conflict)
+        case .again(.conflict) where step == .complete && shape == .parts: return listAgain()
         case .again(let reason):
-            fail(step)
+            interrupt(step)
             return .again(reason)
         case .tooLarge(let limit):
             guard shape != .parts, let count = contentCount(of: step), count > 1 else { return .refused }
-            takenPart = min(limit.map { max(1, $0) } ?? .max, count / 2)
-            fail(step)
+            takenPart = min(limit.flatMap { $0 > 0 ? $0 : nil } ?? .max, count / 2)
+            interrupt(step)
         case .violation(let reason): return .violation(reason)
         case .unusable(let reason): return .unusable(reason)
+        case .failed: return .failed
         case .refused: return .refused
         }
         return .proceed
@@ -278,28 +299,31 @@ struct UploadPlan: Hashable, Sendable {
     ///
     /// - Parameter isLost: Whether the connection broke after the request was sent.
     mutating func fail(_ step: Step, isLost: Bool = false) {
-        if !isLost, completes(step), shape != .parts { mayBeComplete = false }
-        switch step {
-        case .create(let lane, _):
-            lanes[lane].isKnown = false
-            // A server sends no 104 to another version than its own, and the next attempt uses the one before.
-            if isLost, style == .standard, !isVersionKnown { version = max(Self.versions.lowerBound, version - 1) }
-        case .send(let lane, _), .ask(let lane): lanes[lane].isKnown = false
-        case .complete:
-            if shape == .parts, !mayBeComplete { listsAfter = 0 }
-        case .probe, .begin, .list, .verify: break
+        if !isLost, completes(step), shape != .parts { mayBeComplete = mightBeComplete }
+        // A server sends no 104 to another version than its own, and the next attempt uses the one before.
+        if case .create = step, isLost, style == .standard, !isVersionKnown {
+            version = max(Self.versions.lowerBound, version - 1)
         }
+        interrupt(step)
+    }
+
+    /// Has the server asked what it has.
+    private mutating func interrupt(_ step: Step) {
+        if let lane = step.lane { lanes[lane].isKnown = false }
+        if step == .complete, shape == .parts, !mayBeComplete { listsAfter = 0 }
     }
 
     /// The request that completes the upload is about to be sent.
-    mutating func noteCompletion() { mayBeComplete = true }
+    mutating func noteCompletion() { (mightBeComplete, mayBeComplete) = (mayBeComplete, true) }
 
-    /// The server says that parts are missing or are not those that were named.
-    private mutating func listAgain() {
+    /// The server says that parts are missing or are not those that were named, or there is another object.
+    private mutating func listAgain() -> Outcome {
+        guard relists < Self.maxRelists else { return .refused }
         relists += 1
-        mayBeComplete = false
+        (mayBeComplete, verifies) = (false, false)
         listsAfter = 0
         for index in lanes.indices { (lanes[index].isDone, lanes[index].part, lanes[index].worker) = (false, nil, nil) }
+        return .again(.conflict)
     }
 
     /// Forgets the upload on the server.
@@ -308,6 +332,7 @@ struct UploadPlan: Hashable, Sendable {
         upload = nil
         listsAfter = 0
         (mayBeComplete, verifies, isFinished) = (false, false, false)
+        (mightBeComplete, isGone, hasResult) = (false, false, false)
         (relists, highest) = (0, 0)
         layOut()
     }
@@ -326,6 +351,7 @@ struct UploadPlan: Hashable, Sendable {
 
     private mutating func reach(_ offset: Int64, in index: Int, after step: Step) -> Outcome {
         let count = Int64(lanes[index].range.count)
+        if offset < count { (mayBeComplete, hasResult) = (false, false) }
         switch step {
         case .create(_, let range), .send(_, let range):
             let sent = range.upperBound - lanes[index].range.lowerBound
@@ -333,9 +359,8 @@ struct UploadPlan: Hashable, Sendable {
                 return .violation(
                     "the server says that it has \(offset) bytes of the upload, and \(sent) were sent; report it there")
             }
-        case .ask where offset < count: mayBeComplete = false
         case .ask where offset > count:
-            fail(step)
+            interrupt(step)
             return .again(.conflict)
         case .probe, .begin, .list, .ask, .complete, .verify: break
         }
@@ -343,7 +368,7 @@ struct UploadPlan: Hashable, Sendable {
         lanes[index].stored = offset
         lanes[index].isKnown = true
         if case .send = step, offset <= before {
-            fail(step)
+            interrupt(step)
             return .again(.conflict)
         }
         guard offset == count, style == .tus else { return .proceed }
