@@ -129,6 +129,13 @@ extension WireCall {
                 hop: wait.reason == "retry" ? last?.hop ?? 0 : next?.hop ?? 0, start: wait.start.milliseconds,
                 duration: wait.duration?.milliseconds)
         }
+        for fault in record.faults ?? [] {
+            let owner = exchanges.last { $0.start <= fault.time && $0.hop == fault.hop } ?? exchanges.first
+            spans.append(
+                Span(
+                    kind: "chaos", attempt: owner?.attempt ?? 1, hop: fault.hop, start: fault.time.milliseconds,
+                    duration: fault.delay?.milliseconds ?? 0, note: "\(fault.kind), on purpose"))
+        }
         for decision in record.cache {
             let time = decision.time.milliseconds
             // The start of a look-up is not recorded: it is taken to be the end of the span before it.

@@ -85,6 +85,7 @@ package struct OptionKey: Sendable {
         OptionKey("duplicates", \.duplicates, .immediate),
         OptionKey("isBarrier", \.isBarrier, .immediate),
         OptionKey("ignoresLimits", \.ignoresLimits, kept: .flag),
+        OptionKey("chaos", \.chaos, .response),
         OptionKey("traceParent", \.traceParent, .immediate),
         OptionKey("userInfo", \.userInfo, .immediate),
         OptionKey("observers", \.observers, .immediate),

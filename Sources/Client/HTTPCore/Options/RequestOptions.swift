@@ -208,6 +208,8 @@ public struct RequestOptions: Sendable, Hashable {
         /// Whether the request is sent without regard to the limits and circuits of the manager and its domain: it waits for
         /// none and counts towards none. Default `nil`: no.
         public var ignoresLimits: Bool?
+        /// The faults that are made on purpose, for tests in staging. Default `nil`: those of the row or the manager, else none.
+        public var chaos: RequestOptions.Chaos?
         /// The trace the request belongs to (W3C Trace Context). Each attempt gets its own child span. Default `nil`:
         /// ``TraceParent/current``.
         public var traceParent: TraceParent?

@@ -125,6 +125,9 @@ extension CentralRequestManager {
         public var limits = RequestLimits()
         /// Stops requests to a host for a while after repeated failures. Default `nil`: never.
         public var circuitBreaker: RequestLimits.CircuitBreakerPolicy?
+        /// The faults that are made on purpose in staging, for requests and rows without ones of their own. With a table that
+        /// says `production`, making the manager fails. Default `nil`: none.
+        public var chaos: RequestOptions.Chaos?
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
@@ -213,6 +216,12 @@ extension CentralRequestManager.Configuration {
         try limits.check(of: "configuration.limits")
         try retryPolicy.check("configuration.retryPolicy")
         try circuitBreaker?.check("configuration.circuitBreaker")
+        try chaos?.check("configuration.chaos")
+        if chaos?.isOn == true, let place = domains?.productionPlace {
+            throw .invalidRequest(
+                "configuration.chaos makes faults on purpose, and the table says production (\(place)); leave chaos out in "
+                    + "production")
+        }
         if case .follow(let limit) = redirects, limit < 0 {
             throw .invalidRequest("configuration.redirects follows \(limit) hops; give 0 or more, or .none")
         }
