@@ -268,6 +268,9 @@ extension LeveledSetting {
                 }
             }, key: "cache", manager: { $0.cachePolicy = $1 }, read: { $0.cachePolicy ?? $1.cachePolicy }),
         .option(
+            "cacheStatus", \.cacheStatus, (1...6).map { "c\($0)" }, row: { "cacheStatus: \"\($0)\"" },
+            manager: { $0.cacheStatus = $1 }, read: { $0.cacheStatus ?? $1.cacheStatus }),
+        .option(
             "cachePartition", \.cachePartition, (1...6).map { "u\($0)" }, row: { "cachePartition: \"\($0)\"" },
             manager: { $0.cachePartition = $1 }, read: { $0.cachePartition ?? $1.cachePartition }),
         .option(

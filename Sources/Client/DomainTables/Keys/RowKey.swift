@@ -133,6 +133,9 @@ package struct RowKey: Sendable {
         RowKey(
             "staleAfter", \.options.staleAfter, .duration(),
             "For `\"http\"`: after what time a stale stored response is delivered instead of waiting for the network."),
+        RowKey(
+            "cacheStatus", \.options.cacheStatus, .cacheStatus,
+            "The name under which the cache adds itself to `Cache-Status` of responses."),
         RowKey("ttl", \.ttl, .timeToLive, "For `\"cacheElseNetwork\"`: how long a stored response may be used."),
         RowKey(
             "parameterEncoding", \.options.parameterEncoding, ValueKind.word(ParameterEncoding.self),

@@ -54,6 +54,7 @@ package struct OptionKey: Sendable {
         OptionKey("replacesGlobalHeaders", \.replacesGlobalHeaders, .response, kept: .flag),
         OptionKey("cachePolicy", \.cachePolicy, [.response, .immediate]),
         OptionKey("staleAfter", \.staleAfter, .response),
+        OptionKey("cacheStatus", \.cacheStatus, .response),
         OptionKey("cachesUnsafeMethods", \.cachesUnsafeMethods, .immediate),
         OptionKey("cachePartition", \.cachePartition, .immediate) { $0.hasSameBytes(as: $1) },
         OptionKey("parameterEncoding", \.parameterEncoding, kept: .encoding),

@@ -170,6 +170,9 @@ extension CentralRequestManager {
         /// How long the network may take before ``CachePolicy/http`` delivers a stale stored response, as
         /// ``RequestOptions/Values/staleAfter`` says. Default `nil`: the network is waited for.
         public var staleAfter: Duration?
+        /// The name under which the manager's cache adds itself to `Cache-Status` (RFC 9211) of the responses that callers get, such
+        /// as `"app"`, so that a service can pass it on. ASCII. Default `nil`: it does not.
+        public var cacheStatus: String?
         /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default `nil`: a
         /// line on standard error.
         public var cacheObserver: CacheObserver?
@@ -217,6 +220,9 @@ extension CentralRequestManager.Configuration {
         try retryPolicy.check("configuration.retryPolicy")
         try circuitBreaker?.check("configuration.circuitBreaker")
         try chaos?.check("configuration.chaos")
+        if let cacheStatus, HTTPResponse.CacheStatus(cache: cacheStatus).field == nil {
+            throw .invalidRequest("configuration.cacheStatus is not ASCII text; give a name such as \"app\"")
+        }
         if chaos?.isOn == true, let place = domains?.productionPlace {
             throw .invalidRequest(
                 "configuration.chaos makes faults on purpose, and the table says production (\(place)); leave chaos out in "

@@ -64,7 +64,7 @@ final class Pipeline: Sendable {
             },
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
-            staleAfter: configuration.staleAfter, mode: configuration.cacheMode)
+            staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus, mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(
