@@ -80,6 +80,23 @@ struct CacheFleetTests {
         }
     }
 
+    @Test func groupsOfAPostAreRemovedForAll() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0.append(("Cache-Groups", "\"shop\"")) }
+        try await withProcesses(2, server) { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+            }
+            #expect(origin.count("/a") == 1)
+            origin.headers.change { $0.append(("Cache-Group-Invalidation", "\"shop\"")) }
+            _ = try await processes[0].manager.startRequest("POST", origin.url("/orders"))
+            try await processes[0].settle()
+            try await eventually("the new answer") { try await processes[1].get(origin.url("/a")).text == "/a 2" }
+        }
+    }
+
     @Test func interruptedProcessDropsWhatItMayHaveMissed() async throws {
         let server = try await RedisServer()
         let origin = try Origin()

@@ -42,6 +42,33 @@ import Testing
         #expect(line.contains(#"network_protocol_version="1.1""#))
     }
 
+    @Test func faultsOnPurposeAreCountedAndRecorded() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("0123456789") }
+        let (metrics, records) = (Metrics(), Records())
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics, records.recorder()]
+            $0.chaos = RequestOptions.Chaos(latency: .milliseconds(1) ... .milliseconds(1), cut: 1)
+        }
+        _ = try? await manager.startRequest("GET", server.url("/a"))
+        let body = try await manager.stream("GET", server.url("/a")).body
+        _ = try? await body.collect(upTo: 100)
+        try await eventually("both calls are recorded") { records.all.count == 2 }
+        let text = await metrics.text()
+        #expect(text.contains("lat_client_chaos_faults_total{fault=\"cut\"} 2"))
+        #expect(text.contains("lat_client_chaos_faults_total{fault=\"delay\"} 2"))
+        #expect(text.contains("lat_client_chaos_faults_total{fault=\"loss\"} 0"))
+        for record in records.all {
+            #expect(record.faults?.map(\.kind) == ["delay", "cut"])
+            #expect(record.faults?.first?.delay == .milliseconds(1))
+            guard case .failure(let failure) = record.outcome else {
+                Issue.record("\(record)")
+                continue
+            }
+            #expect(failure.kind == "connectionLost" && failure.message.contains("on purpose"))
+        }
+    }
+
     @Test func plainURLsAreOneSeriesForEachServer() async throws {
         let server = try MockServer()
         server.fallback { _ in .status(404) }

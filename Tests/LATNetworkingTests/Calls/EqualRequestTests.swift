@@ -49,6 +49,8 @@ import Testing
             ("trace", { $0.traceParent = TraceParent() }), ("replaces", { $0.replacesGlobalHeaders = true }),
             ("rows", { $0.context.rowHeaders = ["R": "1"] }),
             ("secrets", { $0.context.rowSecrets = Secrets(headers: ["R"]) }),
+            ("cacheStatus", { $0.cacheStatus = "app" }),
+            ("chaos", { $0.chaos = RequestOptions.Chaos(cut: 0.5) }),
             ("staleAfter", { $0.staleAfter = .seconds(1) }),
             ("digests", { $0.digests.sends = .sha256 }),
             ("key", { $0.idempotencyKey = "k" }),

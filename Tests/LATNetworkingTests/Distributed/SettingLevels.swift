@@ -127,6 +127,9 @@ extension LeveledSetting {
             "staleAfter", \.staleAfter, durations, row: { "staleAfter: \"\(DurationText.text($0))\"" },
             manager: { $0.staleAfter = $1 }, read: { $0.staleAfter ?? $1.staleAfter }),
         .option(
+            "chaos", \.chaos, (1...6).map { RequestOptions.Chaos(seed: $0) },
+            row: { "chaos: { seed: \($0.seed ?? 0) }" }, manager: { $0.chaos = $1 }, read: { $0.chaos ?? $1.chaos }),
+        .option(
             "connectTimeout", \.connectTimeout, durations, row: { "connectTimeout: \"\(DurationText.text($0))\"" },
             manager: { $0.connectTimeout = $1 }, read: { $0.connectTimeout ?? $1.connectTimeout }),
         .option(
@@ -264,6 +267,9 @@ extension LeveledSetting {
                 default: ""
                 }
             }, key: "cache", manager: { $0.cachePolicy = $1 }, read: { $0.cachePolicy ?? $1.cachePolicy }),
+        .option(
+            "cacheStatus", \.cacheStatus, (1...6).map { "c\($0)" }, row: { "cacheStatus: \"\($0)\"" },
+            manager: { $0.cacheStatus = $1 }, read: { $0.cacheStatus ?? $1.cacheStatus }),
         .option(
             "cachePartition", \.cachePartition, (1...6).map { "u\($0)" }, row: { "cachePartition: \"\($0)\"" },
             manager: { $0.cachePartition = $1 }, read: { $0.cachePartition ?? $1.cachePartition }),

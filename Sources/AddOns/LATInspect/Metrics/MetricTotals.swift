@@ -13,7 +13,8 @@ enum MetricTotals {
     private static let firstCache = firstWait + waits.count
     private static let firstSource = firstCache + cacheOutcomes.count
     private static let firstError = firstSource + sources.count
-    static let duration = HistogramLayout.durations(at: firstError + groups.count)
+    private static let firstFault = firstError + groups.count
+    static let duration = HistogramLayout.durations(at: firstFault + faults.count)
     static let queue = HistogramLayout.durations(at: duration.start + duration.size)
     static let size = queue.start + queue.size
 
@@ -26,6 +27,17 @@ enum MetricTotals {
     ]
     /// The kinds of errors without their parentheses. The last counts all that are not listed.
     private static let groups = NetworkError.Kind.examples.map { CallRecord.Failure.group(of: $0.description) }
+
+    private static let faults = ["delay", "refusal", "loss", "cut"]
+
+    static func fault(_ fault: RequestOptions.Chaos.Fault) -> Int {
+        switch fault {
+        case .delay: firstFault
+        case .refusal: firstFault + 1
+        case .loss: firstFault + 2
+        case .cut: firstFault + 3
+        }
+    }
 
     static func wait(_ reason: CallEvent.Wait) -> Int { firstWait + (waits.firstIndex(of: reason) ?? 0) }
 
@@ -75,6 +87,9 @@ enum MetricTotals {
             counters(
                 "lat_client_waits", "Waits of calls, by what they wait for.", by: "reason", waits.map(\.rawValue),
                 from: firstWait),
+            counters(
+                "lat_client_chaos_faults", "Faults that were made on purpose, by their kind.", by: "fault", faults,
+                from: firstFault),
             counters(
                 "lat_client_cache_decisions", "What the cache decided.", by: "decision", cacheOutcomes.map(\.rawValue),
                 from: firstCache),

@@ -186,6 +186,7 @@ public final class Metrics: CallMeter {
         case .waiting(let reason): totals.add(MetricTotals.wait(reason))
         case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
         case .notStored: totals.add(MetricTotals.notStored)
+        case .chaos(let fault): totals.add(MetricTotals.fault(fault))
         case .started, .sending, .answered, .failed, .waited, .composed, .finished: break
         }
     }

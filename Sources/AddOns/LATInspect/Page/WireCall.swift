@@ -84,7 +84,10 @@ extension WireCall {
         case nil: state = record.exchanges.isEmpty ? .waiting : response == nil ? .sending : .receiving
         }
         source = record.outcome == nil ? nil : response.map { Self.name(of: $0.source) }
-        cache = record.cache.last.map { Self.cache($0, source, record) }
+        let upstream = Self.upstream(record)
+        cache =
+            record.cache.last.map { Self.cache($0, source, record, upstream) }
+            ?? upstream.map { Cache(outcome: "upstream", reason: $0, tier: nil) }
         duration = record.duration?.milliseconds
         let sent = (record.exchanges.last?.request ?? record.request).body
         messageCount = record.messageCount > 0 ? record.messageCount : nil
@@ -103,7 +106,7 @@ extension WireCall {
     }
 
     private static func cache(
-        _ decision: CallRecord.CacheDecision, _ source: String?, _ record: CallRecord
+        _ decision: CallRecord.CacheDecision, _ source: String?, _ record: CallRecord, _ upstream: String?
     ) -> Cache {
         func sentence(_ text: String, _ section: String?) -> String {
             text.prefix(1).uppercased() + text.dropFirst() + (section.map { " (\($0))" } ?? "") + "."
@@ -111,10 +114,18 @@ extension WireCall {
         var sentences = [decision.reason.map { sentence($0, decision.section) } ?? decision.section.map { $0 + "." }]
         sentences.append(
             record.notStored.map { sentence("the response is not stored: \($0)", record.notStoredSection) })
+        sentences.append(upstream)
         let reason = sentences.compactMap(\.self).joined(separator: " ")
         return Cache(
             outcome: decision.action.rawValue, reason: reason.isEmpty ? nil : reason,
             tier: decision.action == .hit || decision.action == .stale ? source : nil)
+    }
+
+    /// What the caches of servers did (`Cache-Status`), the one next to the server first; `nil` if none has said it.
+    private static func upstream(_ record: CallRecord) -> String? {
+        let fields = record.exchanges.last?.response?.headers.filter { $0.name.lowercased() == "cache-status" } ?? []
+        let caches = HTTPResponse.CacheStatus.all(in: fields.map(\.value))
+        return caches.isEmpty ? nil : caches.map { "\($0)." }.joined(separator: " ") + " (RFC 9211)"
     }
 
     private static func spans(of record: CallRecord) -> [Span] {
@@ -128,6 +139,13 @@ extension WireCall {
                 kind: kind, attempt: (wait.reason == "retry" ? last : next ?? last)?.attempt ?? 1,
                 hop: wait.reason == "retry" ? last?.hop ?? 0 : next?.hop ?? 0, start: wait.start.milliseconds,
                 duration: wait.duration?.milliseconds)
+        }
+        for fault in record.faults ?? [] {
+            let owner = exchanges.last { $0.start <= fault.time && $0.hop == fault.hop } ?? exchanges.first
+            spans.append(
+                Span(
+                    kind: "chaos", attempt: owner?.attempt ?? 1, hop: fault.hop, start: fault.time.milliseconds,
+                    duration: fault.delay?.milliseconds ?? 0, note: "\(fault.kind), on purpose"))
         }
         for decision in record.cache {
             let time = decision.time.milliseconds

@@ -43,6 +43,7 @@ struct CallCollector: Sendable {
     private var waits: [CallRecord.Wait] = []
     private var cache: [CallRecord.CacheDecision] = []
     private var notStored: CacheRefusal?
+    private var faults: [CallRecord.Fault] = []
     private var ending: (Result<HTTPResponse, NetworkError>, Duration)?
     private var streamed = Streamed()
     private var live = LiveMessages()
@@ -94,6 +95,8 @@ struct CallCollector: Sendable {
         case .cache(let verdict):
             cache.append(CallRecord.CacheDecision(verdict, at: event.offset, hop: event.hop))
         case .notStored(let refusal): notStored = refusal
+        case .chaos(let fault):
+            faults.append(CallRecord.Fault(fault, at: event.offset, hop: event.hop))
         case .finished(let result):
             ending = (result, event.offset)
             keepBody(ofFailure: result)
@@ -131,6 +134,7 @@ struct CallCollector: Sendable {
         }
         if waits.count >= 2 * limit { waits.removeFirst(limit) }
         if cache.count >= 2 * limit { cache.removeFirst(limit) }
+        if faults.count >= 2 * limit { faults.removeFirst(limit) }
     }
 
     /// - Parameter time: the time since the start of the call.
@@ -176,6 +180,7 @@ struct CallCollector: Sendable {
         record.cache = cache
         record.notStored = notStored?.description
         record.notStoredSection = notStored?.section
+        record.faults = faults.isEmpty ? nil : faults
         record.messages = live.redacted(&redactor)
         record.messageCount = live.count
         for exchange in exchanges {

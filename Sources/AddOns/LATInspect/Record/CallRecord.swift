@@ -33,6 +33,8 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var notStored: String?
     /// The section that ``notStored`` follows; `nil` for a rule of this package.
     public var notStoredSection: String?
+    /// The faults that were made on purpose, in order; `nil` for none.
+    public var faults: [Fault]?
     /// The newest events of a stream, lines of JSON or messages of a WebSocket: at most 500, in 256 KiB.
     public var messages: [Message] = []
     /// How many ``messages`` there were in all.
@@ -161,6 +163,28 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var start: Duration
         /// How long the wait took; `nil` while it lasts.
         public var duration: Duration?
+    }
+
+    /// A fault that was made on purpose (`chaos`).
+    public struct Fault: Hashable, Sendable, Codable {
+        /// What was done: `delay`, `refusal`, `loss` or `cut`.
+        public var kind: String
+        /// The time of a delay.
+        public var delay: Duration?
+        /// The time from the start of the call.
+        public var time: Duration
+        /// The number of redirects before it.
+        public var hop: Int
+
+        init(_ fault: RequestOptions.Chaos.Fault, at time: Duration, hop: Int) {
+            (self.time, self.hop) = (time, hop)
+            switch fault {
+            case .delay(let length): (kind, delay) = ("delay", length)
+            case .refusal: kind = "refusal"
+            case .loss: kind = "loss"
+            case .cut: kind = "cut"
+            }
+        }
     }
 
     /// A decision of the cache.

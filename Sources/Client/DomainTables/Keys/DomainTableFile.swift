@@ -2,6 +2,8 @@
 package struct DomainTableFile: Sendable {
     /// The name of the file in messages.
     package var name: String
+    /// Where the table is for production; `nil` where nothing is said.
+    package var production: Located<DomainTable.Production>?
     package var defaults = DomainTable.RouteSettings()
     /// The domains in file order.
     package var domains: [Entry<DomainTable.DomainRow>] = []

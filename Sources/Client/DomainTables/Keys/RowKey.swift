@@ -133,6 +133,9 @@ package struct RowKey: Sendable {
         RowKey(
             "staleAfter", \.options.staleAfter, .duration(),
             "For `\"http\"`: after what time a stale stored response is delivered instead of waiting for the network."),
+        RowKey(
+            "cacheStatus", \.options.cacheStatus, .cacheStatus,
+            "The name under which the cache adds itself to `Cache-Status` of responses."),
         RowKey("ttl", \.ttl, .timeToLive, "For `\"cacheElseNetwork\"`: how long a stored response may be used."),
         RowKey(
             "parameterEncoding", \.options.parameterEncoding, ValueKind.word(ParameterEncoding.self),
@@ -163,6 +166,7 @@ package struct RowKey: Sendable {
             "digests.wants", \.options.digests.wants, ValueKind.word(RequestOptions.Digests.Algorithm.self),
             "The function of the digest that the server is asked for."),
         RowKey("redirects", \.options.redirects, .redirects, "Whether redirects are followed, and how many."),
+        RowKey("chaos", \.options.chaos, .chaos, "The faults that are made on purpose in staging."),
         RowKey("simulation", \.simulation, .simulation, "Where responses come from instead of the server."),
         RowKey("envelope", \.envelope, .envelope, "Where a response says whether the call has succeeded."),
         RowKey("errors", \.errors, .errors, "Where a response that is not a success reports its failure."),

@@ -2,7 +2,7 @@
 package enum TableKey {
     package enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, errors, pages, poll, uploads, oauth2, simulation, retry, events,
-            query, limits, rate, circuit, tls, digests, clientCertificate
+            query, limits, rate, circuit, tls, digests, clientCertificate, chaos
 
         /// The name in messages.
         var phrase: String {
@@ -14,14 +14,14 @@ package enum TableKey {
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
             case .defaults, .errors, .pages, .poll, .uploads, .oauth2, .simulation, .retry, .events, .query, .limits,
-                .circuit, .tls, .digests:
+                .circuit, .tls, .digests, .chaos:
                 rawValue
             }
         }
 
         var keys: [String] {
             switch self {
-            case .table: ["$schema", "defaults", "domains", "servers"]
+            case .table: ["$schema", "production", "defaults", "domains", "servers"]
             case .defaults: TableKey.settings
             case .domain: ["baseURL", "environments", "mirrors", "pins"] + TableKey.settings
             case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.settings
@@ -40,6 +40,7 @@ package enum TableKey {
             case .limits: ["maxConcurrentRequests", "rate", "followsServer"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]
+            case .chaos: ["failures", "latency", "cut", "seed"]
             case .clientCertificate: ["file", "certificate", "key", "password", "passwordVariable"]
             }
         }

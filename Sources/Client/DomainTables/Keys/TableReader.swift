@@ -12,6 +12,8 @@ struct TableReader {
     private(set) var domainNames: Set<String> = []
     var unknownDomainCount = 0
     var caching = CachingCheck()
+    /// The rows' settings that make faults on purpose.
+    var faults: [JSON5Node] = []
 
     /// The largest number of diagnostics: nobody reads more, and each has its line of the file.
     static let mostDiagnostics = 1_000
@@ -55,6 +57,7 @@ struct TableReader {
             caching.servers.append(caching.last)
         }
         checkCaching()
+        file.production = table["production"].flatMap { production($0) }
     }
 
     /// A diagnostic at the end of the file that counts the omitted ones.

@@ -78,6 +78,7 @@ package enum TableSchema {
               "additionalProperties": false,
               "properties": {
                 "$schema": { "type": "string" },
+                \(production),
                 "defaults": {
                   "description": "The settings of all domains. Those of a domain take precedence, and those of a server over both.",
                   "type": "object",
@@ -146,6 +147,12 @@ package enum TableSchema {
             "allowsAbsolute", "Whether path may be an absolute URL, which then gets the domain's headers.",
             #"{ "type": "boolean" }"#),
     ]
+
+    private static let production = definition(
+        "production",
+        "Whether the table is for production, where no row may have chaos; an array names the environments that are.",
+        #"{ "oneOf": [{ "type": "boolean" }, { "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } }] }"#
+    )
 
     private static let address = ##"{ "$ref": "#/$defs/address" }"##
 

@@ -20,6 +20,22 @@ private enum TLSVersionWord: String, CaseIterable {
     case v1_3 = "1.3"
 }
 
+extension ValueKind<String> {
+    /// A name that can be written as a member of `Cache-Status`.
+    static var cacheStatus: Self {
+        let expected = #"a name in ASCII, such as "app""#
+        return ValueKind(
+            ValueForm(expected, schema: #"{ "type": "string", "minLength": 1, "pattern": "^[ -~]+$" }"#).orNull("not"),
+            read: { reader, node, key in
+                if case .null = node.value { return "" }
+                guard let name = reader.name(node, key, expected)?.value else { return nil }
+                if HTTPResponse.CacheStatus(cache: name).field != nil { return name }
+                reader.reportType(node, "\"\(key)\"", expected)
+                return nil
+            }, text: { $0.isEmpty ? "null" : $0 })
+    }
+}
+
 extension ValueKind<RedirectPolicy> {
     static var redirects: Self {
         ValueKind(

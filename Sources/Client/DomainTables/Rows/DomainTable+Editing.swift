@@ -29,6 +29,7 @@ extension DomainTable {
             for url in urls { try Self.checkAddress(url, "the environment \"\(environment)\" of \"\(name)\"") }
         }
         try Self.check(row.settings, of: "the domain \"\(name)\"")
+        try checkFaults(row.settings, of: "the domain \"\(name)\"")
         change { Self.set(row, of: name, in: &$0.domains) }
     }
 
@@ -59,6 +60,7 @@ extension DomainTable {
                 "the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a token; use letters, such as GET")
         }
         try Self.check(row.settings, of: "the server \"\(name)\"")
+        try checkFaults(row.settings, of: "the server \"\(name)\"")
         change { Self.set(row, of: name, in: &$0.servers) }
     }
 
@@ -122,6 +124,7 @@ extension DomainTable {
             throw .invalidRequest("maxConnectionsPerHost of \(what) is \(limit); give 1 or more")
         }
         try settings.limits?.check(of: what)
+        try settings.chaos?.check("chaos of \(what)")
         if case .breaker(let policy) = settings.circuit { try policy.check("the circuit of \(what)") }
         try RetryPolicy(
             retries: settings.retries ?? 0, firstWait: settings.retry.firstWait ?? .zero,

@@ -119,6 +119,7 @@ extension DomainTable {
         if let origin = contents.origin {
             list.add("table", origin.description, .file(DomainTable.Position(file: name, line: 1, column: 1)))
         }
+        if let place = productionPlace { list.add("production", "true", place) }
         if route.server != nil {
             list.add("domain", route.row.$domain) { $0.rawValue }
             list.add("method", route.row.$method) { $0.rawValue }

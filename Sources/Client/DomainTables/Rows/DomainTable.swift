@@ -114,6 +114,12 @@ public struct DomainTable: Sendable {
         }
     }
 
+    /// Whether the table is for production, in its environment. No row may then make faults on purpose.
+    public var isProduction: Bool { productionPlace != nil }
+
+    /// Where the table says that it is for production; `nil` where it does not.
+    package var productionPlace: SettingOrigin? { contents.productionPlace }
+
     // MARK: Rows
 
     /// Returns a row of `domains`.
@@ -172,6 +178,7 @@ public struct DomainTable: Sendable {
     }
 
     private func checkEnvironment() throws(NetworkError) {
+        if let forbidden = snapshot.forbidden { throw forbidden }
         guard let environment, !snapshot.isEnvironmentKnown else { return }
         let advice = NearestName.advice(environment, among: environmentNames, allCalled: "environments")
         var cause = ""
@@ -205,6 +212,7 @@ public struct DomainTable: Sendable {
         copy.change { contents in
             contents.name = other.contents.name
             contents.origin = other.contents.origin
+            contents.fileProduction = other.contents.fileProduction
             contents.fileDefaults = other.contents.fileDefaults
             contents.fileDomains = other.contents.fileDomains
             contents.fileServers = other.contents.fileServers
@@ -215,7 +223,7 @@ public struct DomainTable: Sendable {
     }
 
     package mutating func activate(_ environment: String?) throws(NetworkError) {
-        guard let environment, !environment.isEmpty else { return }
+        guard let environment, !environment.isEmpty else { return try checkEnvironment() }
         let isOfProcess = environment == Self.environmentOfProcess
         change { contents in
             contents.environment = Tracked(

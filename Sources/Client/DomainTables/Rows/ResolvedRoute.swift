@@ -179,6 +179,8 @@ package final class TableSnapshot: Sendable {
     let domains: RowList<DomainName, DomainTable.DomainRow>
     let servers: RowList<ServerName, DomainTable.ServerRow>
     let environmentNames: [String]
+    /// Why no address may be looked up: the table is for production, and a row makes faults on purpose.
+    let forbidden: NetworkError?
     let isEnvironmentKnown: Bool
     let routes: [ServerName: DomainTable.ResolvedRoute]
     private let domainRoutes: [DomainName: (bases: [RouteBase], settings: DomainTable.RouteSettings)]
@@ -215,6 +217,16 @@ package final class TableSnapshot: Sendable {
         self.routes = routes
         self.domainRoutes = domainRoutes
         environmentNames = environments.sorted()
+        forbidden = contents.productionPlace.flatMap { place in
+            let rows: [(String, DomainTable.RouteSettings?)] =
+                [("\"defaults\"", defaults)]
+                + domains.names.map { ("the domain \"\($0)\"", domains[$0]?.settings) }
+                + servers.names.map { ("the server \"\($0)\"", servers[$0]?.settings) }
+            let row = rows.first { $0.1?.chaos?.isOn == true }
+            return row.map {
+                DomainTable.Production.refusal(of: $0.0, $0.1?.origin(of: "chaos"), place, in: contents.name)
+            }
+        }
         isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
     }
 

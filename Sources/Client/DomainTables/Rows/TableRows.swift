@@ -177,6 +177,7 @@ package struct TableContents: Sendable {
     /// The source of a table that is not from a file.
     package var origin: (any TableOriginFacts)?
     var warnings: [DomainTable.Diagnostic] = []
+    var fileProduction: Located<DomainTable.Production>?
     var fileDefaults = DomainTable.RouteSettings()
     var fileDomains = RowList<DomainName, DomainTable.DomainRow>()
     var fileServers = RowList<ServerName, DomainTable.ServerRow>()
@@ -197,6 +198,7 @@ package struct TableContents: Sendable {
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
         self.name = name
         warnings = reading.diagnostics
+        fileProduction = reading.file.production
         fileDefaults = reading.file.defaults
         for entry in reading.file.domains { fileDomains.set(entry.row, for: DomainName(entry.name.value)) }
         for entry in reading.file.servers { fileServers.set(entry.row, for: ServerName(entry.name.value)) }

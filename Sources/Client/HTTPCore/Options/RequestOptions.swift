@@ -118,6 +118,9 @@ public struct RequestOptions: Sendable, Hashable {
         /// fetch goes on and refreshes the cache. Never against `no-cache` or `must-revalidate`, and only for GET and QUERY
         /// without `Range` and conditions. Default `nil`: the row's or the manager's, else the network is waited for.
         public var staleAfter: Duration?
+        /// The name under which the manager's cache adds itself to `Cache-Status` (RFC 9211) of the response, after the caches
+        /// of servers; empty for not. ASCII. Default `nil`: as the row or the manager says, else not.
+        public var cacheStatus: String?
         /// Whether responses to methods other than GET and HEAD are stored and looked up too. The body is then part of the
         /// key and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` are always sent to the server. Default
         /// `nil`: the manager's choice.
@@ -208,6 +211,8 @@ public struct RequestOptions: Sendable, Hashable {
         /// Whether the request is sent without regard to the limits and circuits of the manager and its domain: it waits for
         /// none and counts towards none. Default `nil`: no.
         public var ignoresLimits: Bool?
+        /// The faults that are made on purpose, for tests in staging. Default `nil`: those of the row or the manager, else none.
+        public var chaos: RequestOptions.Chaos?
         /// The trace the request belongs to (W3C Trace Context). Each attempt gets its own child span. Default `nil`:
         /// ``TraceParent/current``.
         public var traceParent: TraceParent?

@@ -39,6 +39,8 @@ struct CacheOperations: Sendable {
     let servesStaleWhenDisconnected: Bool
     /// After what time a stale response replaces a slow one.
     let staleAfter: Duration?
+    /// The name under which the cache adds itself to `Cache-Status`; `nil` for not.
+    let cacheStatus: String?
     /// Whether the cache is shared by several users.
     let mode: CacheMode
     let flights = FlightTable()
@@ -316,17 +318,25 @@ struct CacheOperations: Sendable {
     /// Removes the entries that a response invalidates (RFC 9111 §4.4).
     func invalidate(after response: HTTPResponse, to request: HTTPRequest, _ call: Call) async {
         guard InvalidationRule.invalidates(response, to: request), let behind = storage.behind else { return }
+        // A response after a redirect is that to another request, which may have been a safe one.
+        var groups =
+            response.redirects.isEmpty ? InvalidationRule.invalidatedGroups(response.headers, at: response.url) : []
         let origin = URLReference.origin(of: request.url)
         let references = InvalidationRule.references(in: response)
             .compactMap { URLReference.resolve($0, against: response.url) }
             .filter { URLReference.origin(of: $0) == origin }
         for url in Set(([request.url] + references).compactMap { CanonicalURL($0) }) {
+            // What is invalid makes its groups invalid too (RFC 9875 §2.2.1), and those no further ones.
+            if let key = primary(.get, url, request, call, nil) {
+                groups += await behind.entries(for: key).flatMap { InvalidationRule.groups(of: $0, at: url.text) }
+            }
             await behind.remove(.url(url.text))
             // Also by key, because the same parameters in another order have the same entry.
             for method in [HTTPMethod.get, .head] {
                 if let key = primary(method, url, request, call, nil) { await behind.remove(.primaryKey(key)) }
             }
         }
+        for group in Set(groups) { await behind.remove(.tag(group)) }
     }
 
     // MARK: Failures

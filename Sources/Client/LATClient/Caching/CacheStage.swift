@@ -10,8 +10,9 @@ import Synchronization
 /// answered from the cache makes no request at all. Of the server's fields it obeys only `Vary`.
 struct CacheStage: Stage {
     let operations: CacheOperations
+    var decision: CacheDecision?
 
-    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+    func answer(to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = operations.authenticated(request)
         let call = chain.call
         let policy = operations.policy(of: request)
@@ -23,15 +24,15 @@ struct CacheStage: Stage {
         case .networkOnly, .http:
             return try await chain.proceed(request)
         case .writeOnly:
-            call.watch?.record(.cache(.fetches(.policy)))
+            note(.fetches(.policy), call)
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
             return try await operations.counted {
                 guard let stored = try await stored(request, ticket, call, .required, isStale: false) else {
-                    call.watch?.record(.cache(.fails(.nothingStored)))
+                    note(.fails(.nothingStored), call)
                     throw Self.nothingStored(request)
                 }
-                call.watch?.record(.cache(.answers))
+                note(.answers, call)
                 return (stored, true)
             }.response
         case .cacheElseNetwork(let timeToLive):
@@ -39,7 +40,7 @@ struct CacheStage: Stage {
         case .cacheThenNetwork:
             if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, call, isStale: false)
-                call.watch?.record(.cache(stored == nil ? .fetches(.nothingStored) : .answersFirst))
+                note(stored == nil ? .fetches(.nothingStored) : .answersFirst, call)
                 operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
                 if var stored {
                     stored.coding = call.details.coding
@@ -88,14 +89,14 @@ struct CacheStage: Stage {
         case .usable(let entry):
             let response = try await operations.response(entry, to: request, isStale: false, timeToLive: timeToLive)
             if let response, operations.rejects(response, of: entry, call) {
-                call.watch?.record(.cache(.fetches(.refused(.businessFailure))))
+                note(.fetches(.refused(.businessFailure)), call)
                 return nil
             }
             if let response { operations.storage.ledger.counters.countLookup(response.source) }
-            call.watch?.record(.cache(response == nil ? .fetches(.bodyLost) : .answers))
+            note(response == nil ? .fetches(.bodyLost) : .answers, call)
             return response
         case .unusable(let miss, let expired):
-            call.watch?.record(.cache(.fetches(miss)))
+            note(.fetches(miss), call)
             if let expired { await operations.markExpired(expired) }
             return nil
         }
@@ -104,7 +105,7 @@ struct CacheStage: Stage {
     private func networkElseCache(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse {
-        chain.call.watch?.record(.cache(.fetches(.policy)))
+        note(.fetches(.policy), chain.call)
         do {
             let response = try await fetch(request, ticket, chain).response
             guard CacheStrategy.isError(status: response.status),
@@ -127,7 +128,7 @@ struct CacheStage: Stage {
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ call: Call
     ) async throws -> HTTPResponse? {
         let stored = try await stored(request, ticket, call, .required, isStale: true)
-        if stored != nil { call.watch?.record(.cache(.answersStale(isRefreshed: false))) }
+        if stored != nil { note(.answersStale(isRefreshed: false), call) }
         operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
         return stored
     }

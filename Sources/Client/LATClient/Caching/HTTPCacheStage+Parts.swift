@@ -5,6 +5,7 @@ import ResponseCache
 extension HTTPCacheStage {
     /// Reports the cache's decision to the call's observers.
     func note(_ verdict: @autoclosure () -> CacheExplanation.Verdict, _ chain: Chain) {
+        decision?.note(verdict())
         chain.call.watch?.record(.cache(verdict()), hop: chain.hop)
     }
 
@@ -117,7 +118,7 @@ extension HTTPCacheStage {
         // The caller's call ends with the stored response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(request, details: chain.call.details))
         operations.flights.starts(flight, with: chain.call)
-        Task { operations.flights.end(flight, await refresh(entry, ticket, chain)) }
+        Task { operations.flights.end(flight, await undecided().refresh(entry, ticket, chain)) }
         return flight
     }
 

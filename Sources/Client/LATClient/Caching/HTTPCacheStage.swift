@@ -12,8 +12,25 @@ import ResponseCache
 /// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
 struct HTTPCacheStage: Stage {
     let operations: CacheOperations
+    /// What is decided; `nil` unless the response shows it.
+    private(set) var decision: CacheDecision?
+
+    init(operations: CacheOperations) { self.operations = operations }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        guard let name = operations.statusName(of: request), operations.policy(of: request) == .http else {
+            return try await respond(to: request, chain)
+        }
+        var stage = self
+        let decision = CacheDecision()
+        stage.decision = decision
+        return decision.marked(try await stage.respond(to: request, chain), by: name)
+    }
+
+    /// The same stage for a refresh, whose decisions do not concern the call.
+    func undecided() -> HTTPCacheStage { HTTPCacheStage(operations: operations) }
+
+    private func respond(to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = operations.authenticated(request)
         guard operations.policy(of: request) == .http else {
             let response = try await chain.proceed(request)
@@ -152,6 +169,10 @@ struct HTTPCacheStage: Stage {
             response.body = body
         }
         operations.touchRarely(answer.entry)
+        let now = operations.storage.now()
+        decision?.note(
+            remaining: answer.isStale
+                ? -Freshness(of: answer.entry, control: answer.control, at: now).staleness : answer.remaining)
         return .usable(response)
     }
 

@@ -167,6 +167,8 @@ enum Place: UInt32, CaseIterable {
     case attempt
     /// The app's network interceptors: they see each attempt and hop as it is sent.
     case networkInterceptors
+    /// Faults that are made on purpose. Innermost, so that all other stages take them for those of the network.
+    case chaos
 }
 
 /// The stages that a request passes, by their places.

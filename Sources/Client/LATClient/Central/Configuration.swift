@@ -125,6 +125,9 @@ extension CentralRequestManager {
         public var limits = RequestLimits()
         /// Stops requests to a host for a while after repeated failures. Default `nil`: never.
         public var circuitBreaker: RequestLimits.CircuitBreakerPolicy?
+        /// The faults that are made on purpose in staging, for requests and rows without ones of their own. With a table that
+        /// says `production`, making the manager fails. Default `nil`: none.
+        public var chaos: RequestOptions.Chaos?
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
@@ -167,6 +170,9 @@ extension CentralRequestManager {
         /// How long the network may take before ``CachePolicy/http`` delivers a stale stored response, as
         /// ``RequestOptions/Values/staleAfter`` says. Default `nil`: the network is waited for.
         public var staleAfter: Duration?
+        /// The name under which the manager's cache adds itself to `Cache-Status` (RFC 9211) of the responses that callers get, such
+        /// as `"app"`, so that a service can pass it on. ASCII. Default `nil`: it does not.
+        public var cacheStatus: String?
         /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default `nil`: a
         /// line on standard error.
         public var cacheObserver: CacheObserver?
@@ -213,6 +219,15 @@ extension CentralRequestManager.Configuration {
         try limits.check(of: "configuration.limits")
         try retryPolicy.check("configuration.retryPolicy")
         try circuitBreaker?.check("configuration.circuitBreaker")
+        try chaos?.check("configuration.chaos")
+        if let cacheStatus, HTTPResponse.CacheStatus(cache: cacheStatus).field == nil {
+            throw .invalidRequest("configuration.cacheStatus is not ASCII text; give a name such as \"app\"")
+        }
+        if chaos?.isOn == true, let place = domains?.productionPlace {
+            throw .invalidRequest(
+                "configuration.chaos makes faults on purpose, and the table says production (\(place)); leave chaos out in "
+                    + "production")
+        }
         if case .follow(let limit) = redirects, limit < 0 {
             throw .invalidRequest("configuration.redirects follows \(limit) hops; give 0 or more, or .none")
         }

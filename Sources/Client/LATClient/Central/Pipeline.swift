@@ -27,7 +27,8 @@ final class Pipeline: Sendable {
     /// Creates the pipeline that a manager's configuration describes.
     init(
         _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
-        sender: StageTable.Sender, scope: CredentialScope, manager: @escaping @Sendable () -> CentralRequestManager?
+        sender: StageTable.Sender, scope: CredentialScope, isProduction: @escaping @Sendable () -> Bool = { false },
+        manager: @escaping @Sendable () -> CentralRequestManager?
     ) {
         let timeout = configuration.engine.timeout
         let limits = TimeLimits()
@@ -63,7 +64,7 @@ final class Pipeline: Sendable {
             },
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
-            staleAfter: configuration.staleAfter, mode: configuration.cacheMode)
+            staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus, mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(
@@ -106,6 +107,9 @@ final class Pipeline: Sendable {
             .redirect: redirect, .sign: sign, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
             .networkInterceptors: InterceptorStage(
                 interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }),
+            .chaos: ChaosStage(
+                configuration.chaos, timeout: timeout, clock: clock, isProduction: isProduction,
+                warn: configuration.engine.warn),
         ]
         var standard = StageSet(.redirect)
         standard.formUnion(Self.caches(configuration.cachePolicy, isSealed: sealsByDefault, cachesSealed))
@@ -121,6 +125,7 @@ final class Pipeline: Sendable {
         standard.set(.limits, !configuration.limits.isUnlimited || configuration.circuitBreaker != nil)
         standard.set(.interceptors, !configuration.interceptors.isEmpty)
         standard.set(.networkInterceptors, !configuration.networkInterceptors.isEmpty)
+        standard.set(.chaos, configuration.chaos?.isOn == true)
         standardStages = standard
         table = StageTable(stages, sender, limits, secrets: configuration.secrets)
         tableToCache = StageTable(
@@ -213,6 +218,7 @@ final class Pipeline: Sendable {
         if request.signer != .automatic { stages.set(.sign, request.signer != .off) }
         if request.digests.sends != nil || request.digests.wants != nil { stages.insert(.sign) }
         if request.traceParent != nil { stages.insert(.attempt) }
+        if let chaos = request.chaos { stages.set(.chaos, chaos.isOn) }
         if request.ignoresLimits == true { stages.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed = seals(request)

@@ -127,6 +127,8 @@ public struct CallEvent: Sendable {
         case cache(CacheExplanation.Verdict)
         /// A response is not stored, and why.
         case notStored(CacheRefusal)
+        /// A fault was made on purpose (``RequestOptions/Chaos``).
+        case chaos(RequestOptions.Chaos.Fault)
         /// The call ended with this result for its caller.
         indirect case finished(Result<HTTPResponse, NetworkError>)
     }

@@ -139,13 +139,52 @@ package enum InvalidationRule {
     }
 
     /// The tags that a server gives a response, so that responses can be removed by tag: the elements of `Cache-Tag`,
-    /// separated by commas, and of `Surrogate-Key`, separated by spaces. At most 100, of at most 1,024 bytes each.
-    package static func tags(of headers: HTTPHeaders) -> [String] {
+    /// separated by commas, and of `Surrogate-Key`, separated by spaces, and the groups of `Cache-Groups` (RFC 9875), each
+    /// by its name for the app and with its origin for invalidations by servers. At most 100 tags and 64 groups, of at most
+    /// 1,024 bytes each.
+    ///
+    /// - Parameter url: the URL that sent the response.
+    package static func tags(of headers: HTTPHeaders, at url: String) -> [String] {
         let tags =
             headers[values: "Cache-Tag"].flatMap { FieldList.elements(of: $0) }
             + headers[values: "Surrogate-Key"].flatMap { $0.split(separator: " ").map(String.init) }
+        let groups = groupNames(headers[values: "Cache-Groups"])
+        let origin = groups.isEmpty ? nil : URLParts(url).origin
         var seen: Set<String> = []
-        return Array(tags.filter { $0.utf8.count <= 1_024 && seen.insert($0).inserted }.prefix(100))
+        let own = tags.filter { $0.utf8.count <= 1_024 && seen.insert($0).inserted }.prefix(100)
+        return own + groups.filter { seen.insert($0).inserted }
+            + (origin.map { origin in groups.map { Self.tag(ofGroup: $0, origin) } } ?? [])
+    }
+
+    /// The tags of the groups of its origin that a response to an unsafe request invalidates (`Cache-Group-Invalidation`).
+    package static func invalidatedGroups(_ headers: HTTPHeaders, at url: String) -> [String] {
+        let groups = groupNames(headers[values: "Cache-Group-Invalidation"])
+        guard !groups.isEmpty, let origin = URLParts(url).origin else { return [] }
+        return groups.map { tag(ofGroup: $0, origin) }
+    }
+
+    /// The tags of the groups of a URL's origin that an entry belongs to.
+    package static func groups(of entry: CacheEntry, at url: String) -> [String] {
+        guard entry.tags.contains(where: { $0.utf8.contains(groupMark) }), let origin = URLParts(url).origin else {
+            return []
+        }
+        return entry.tags.filter { $0.hasPrefix(tag(ofGroup: "", origin)) }
+    }
+
+    /// A line break, which no field can contain, so that no `Cache-Tag` can name the group of an origin.
+    private static let groupMark = UInt8(ascii: "\n")
+
+    private static func tag(ofGroup name: String, _ origin: String) -> String { "\(origin)\n\(name)" }
+
+    /// The names of a field that is a list of strings; none of one that cannot be read. Parameters are ignored (§2, §3).
+    private static func groupNames(_ values: [String]) -> [String] {
+        guard !values.isEmpty, let list = StructuredField.list(values.joined(separator: ", ")) else { return [] }
+        var seen: Set<String> = []
+        return Array(
+            list.compactMap { member in
+                guard case .string(let name)? = member.value, (1...1_024).contains(name.utf8.count) else { return nil }
+                return seen.insert(name).inserted ? name : nil
+            }.prefix(64))
     }
 }
 

@@ -35,9 +35,12 @@ package enum StoredResponseCoding {
             responseTime: responseTime)
         entry.varyFields = varyFields
         entry.partition = identity.partition
-        entry.tags = InvalidationRule.tags(of: response.headers)
+        entry.tags = InvalidationRule.tags(of: response.headers, at: response.url)
         return entry
     }
+
+    /// The URL that sent an entry's response.
+    static func url(of entry: CacheEntry) -> String { entry.headers[urlField] ?? entry.url }
 
     /// Whether an entry's response came from the requested URL itself, without redirects.
     package static func isSingleHop(_ entry: CacheEntry) -> Bool { !entry.headers.contains(urlField) }

@@ -6,7 +6,7 @@ const kinds = {
   __proto__: null,
   queue: 'Queue', limits: 'Limits', barrier: 'Barrier', token: 'Token', shared: 'Shared request', connectivity: 'Connectivity',
   cache: 'Cache look-up', dns: 'DNS', connect: 'Connect', tls: 'TLS', send: 'Send', wait: 'First byte', receive: 'Body',
-  retry: 'Pause before retry',
+  retry: 'Pause before retry', chaos: 'Fault',
 };
 // The kinds that have a colour of their own. All others are waits.
 const coloured = ['cache', 'dns', 'connect', 'tls', 'send', 'wait', 'receive', 'retry'];

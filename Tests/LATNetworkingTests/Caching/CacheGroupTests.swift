@@ -1,0 +1,102 @@
+import FoundationEssentials
+import HTTPCore
+import LATTesting
+import ResponseCache
+import TestSupport
+import Testing
+
+@testable import LATClient
+
+/// Groups of stored responses that servers invalidate together (RFC 9875).
+@Suite struct CacheGroupTests {
+    private let server: MockServer
+    private let manager: CentralRequestManager
+
+    init() throws {
+        server = try Self.server()
+        manager = try CentralRequestManager.caching(.http)
+    }
+
+    /// Each response is fresh for long and belongs to the groups that its query names.
+    private static func server() throws -> MockServer {
+        let server = try MockServer()
+        server.fallback { request in
+            let reply = MockReply.text("\(request.path)").header("Cache-Control", "max-age=3600")
+            return request.queryItems.reduce(reply) { $0.header($1.name, $1.value ?? "") }
+        }
+        return server
+    }
+
+    private func source(_ path: String, of server: MockServer? = nil) async throws -> HTTPResponse.Source {
+        try await manager.startRequest("GET", (server ?? self.server).url(path)).source
+    }
+
+    private func post(_ path: String, invalidating groups: String, status: Int = 200) async throws {
+        server.enqueue(MockReply.status(status).header("Cache-Group-Invalidation", groups))
+        _ = try? await manager.startRequest("POST", server.url(path))
+    }
+
+    @Test func unsafeRequestInvalidatesGroupsOfItsOrigin() async throws {
+        let other = try Self.server()
+        let (menu, cart, prices) = ("/menu?Cache-Groups=\"shop\"", "/cart?Cache-Groups=\"a\",\"shop\"", "/prices")
+        for path in [menu, cart, prices] { #expect(try await source(path) == .network) }
+        #expect(try await source(menu, of: other) == .network)
+        try await post("/order", invalidating: "\"none\", \"shop\";x=1")
+        #expect(try await source(menu) == .network)
+        #expect(try await source(cart) == .network)
+        #expect(try await source(prices) == .memoryCache)
+        #expect(try await source(menu, of: other) == .memoryCache)
+    }
+
+    @Test func invalidResponseInvalidatesItsGroups() async throws {
+        let (item, list, far) = ("/i?Cache-Groups=\"x\"", "/l?Cache-Groups=\"x\",\"y\"", "/f?Cache-Groups=\"y\"")
+        for path in [item, list, far] { _ = try await source(path) }
+        _ = try await manager.startRequest("POST", server.url(item))
+        #expect(try await source(list) == .network)
+        // A response that only shares a group with what fell with it stays.
+        #expect(try await source(far) == .memoryCache)
+    }
+
+    @Test func safeRequestsAndFailuresInvalidateNothing() async throws {
+        let menu = "/menu?Cache-Groups=\"shop\""
+        _ = try await source(menu)
+        server.enqueue(MockReply.text("x").header("Cache-Group-Invalidation", "\"shop\""))
+        _ = try await source("/other")
+        try await post("/order", invalidating: "\"shop\"", status: 500)
+        try await post("/order", invalidating: "shop")
+        try await post("/order", invalidating: "\"SHOP\"")
+        try await post("/order", invalidating: "\"shop")
+        #expect(try await source(menu) == .memoryCache)
+    }
+
+    @Test func redirectToASafeRequestInvalidatesNothing() async throws {
+        let menu = "/menu?Cache-Groups=\"shop\""
+        _ = try await source(menu)
+        server.enqueue(
+            .redirect(to: "/done", status: 303), MockReply.text("x").header("Cache-Group-Invalidation", "\"shop\""))
+        _ = try await manager.startRequest("POST", server.url("/order"))
+        #expect(try await source(menu) == .memoryCache)
+    }
+
+    @Test func appRemovesAGroupByItsName() async throws {
+        let menu = "/menu?Cache-Groups=\"shop\""
+        _ = try await source(menu)
+        _ = try await manager.cache.remove(.tag("shop"))
+        #expect(try await source(menu) == .network)
+    }
+
+    @Test func tagOfAServerIsNoGroup() throws {
+        let url = "http://a.example/x"
+        let tags = InvalidationRule.tags(of: ["Cache-Tag": "shop", "Cache-Groups": "\"g\""], at: url)
+        #expect(tags.count == 3 && tags.contains("shop") && tags.contains("g"))
+        #expect(
+            InvalidationRule.invalidatedGroups(["Cache-Group-Invalidation": "\"g\""], at: url).allSatisfy(tags.contains)
+        )
+        for other in ["https://a.example/x", "http://b.example/x", "http://a.example:81/x"] {
+            let groups = InvalidationRule.invalidatedGroups(["Cache-Group-Invalidation": "\"g\""], at: other)
+            #expect(groups.count == 1 && !groups.contains(where: tags.contains))
+        }
+        let many = (0..<500).map { "\"\($0)\"" }.joined(separator: ",")
+        #expect(InvalidationRule.tags(of: ["Cache-Groups": many], at: url).count == 128)
+    }
+}
