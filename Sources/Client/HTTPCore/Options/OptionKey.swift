@@ -86,7 +86,7 @@ package struct OptionKey: Sendable {
         OptionKey("duplicates", \.duplicates, .immediate),
         OptionKey("isBarrier", \.isBarrier, .immediate),
         OptionKey("ignoresLimits", \.ignoresLimits, kept: .flag),
-        OptionKey("chaos", \.chaos, .response),
+        OptionKey("chaos", \.chaos, [.response, .immediate]),
         OptionKey("traceParent", \.traceParent, .immediate),
         OptionKey("userInfo", \.userInfo, .immediate),
         OptionKey("observers", \.observers, .immediate),
