@@ -85,6 +85,34 @@ import Testing
         #expect(try await source(menu) == .network)
     }
 
+    /// Unsafe requests look up what they invalidate only when something may belong to a group.
+    @Test func lookUpWaitsForTheFirstGroup() async throws {
+        let directory = try TemporaryDirectory()
+        func manager() throws -> CentralRequestManager {
+            try CentralRequestManager.caching(.http) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+            }
+        }
+        let first = try manager()
+        _ = try await first.startRequest("GET", server.url("/plain"))
+        _ = try await first.startRequest("POST", server.url("/plain"))
+        #expect(first.storage.behind?.mayHoldGroups == false)
+        _ = try await first.startRequest("GET", server.url("/menu?Cache-Groups=\"shop\""))
+        #expect(first.storage.behind?.mayHoldGroups == true)
+        await first.shutdown()
+        // An earlier process may have stored some.
+        let second = try manager()
+        _ = try await second.startRequest("GET", server.url("/other"))
+        #expect(second.storage.behind?.mayHoldGroups == true)
+        _ = try await second.startRequest("GET", server.url("/list?Cache-Groups=\"shop\""))
+        _ = try await second.startRequest("POST", server.url("/menu?Cache-Groups=\"shop\""))
+        #expect(try await second.startRequest("GET", server.url("/list?Cache-Groups=\"shop\"")).source == .network)
+        await second.shutdown()
+        let shared = try CentralRequestManager.caching(.http) { $0.cacheStore = MemoryStore() }
+        #expect(shared.storage.behind?.mayHoldGroups == true)
+    }
+
     @Test func tagOfAServerIsNoGroup() throws {
         let url = "http://a.example/x"
         let tags = InvalidationRule.tags(of: ["Cache-Tag": "shop", "Cache-Groups": "\"g\""], at: url)

@@ -84,6 +84,39 @@ import Testing
         #expect(await fault(on: manager)?.kind == .circuitOpen)
     }
 
+    @Test func otherProcessesHearOfRealFailuresOnly() {
+        let policy = RequestLimits.CircuitBreakerPolicy(failures: 2, pause: .seconds(10))
+        let opened = CircuitBreaker.Change.opened(pause: .seconds(10))
+        /// The changes after failures, of which some are made on purpose, and those of the probe after them.
+        func changes(_ onPurpose: [Bool], probe: Bool?, probeOnPurpose: Bool = false) -> [CircuitBreaker.Change?] {
+            var breaker = CircuitBreaker(policy)
+            var changes: [CircuitBreaker.Change?] = []
+            for isOnPurpose in onPurpose {
+                guard case .pass(let ticket) = breaker.admit(at: .zero) else { return [] }
+                changes.append(breaker.finish(ticket, isSuccess: false, isOnPurpose: isOnPurpose, at: .zero))
+            }
+            guard breaker.admit(at: .zero) == .refuse(pause: .seconds(10)),
+                case .pass(let ticket) = breaker.admit(at: .seconds(10))
+            else { return [] }
+            // A probe of a circuit that only this process knows is no business of the others.
+            let asks = breaker.ask(ticket)
+            guard asks == !onPurpose.contains(true) else { return [] }
+            if asks { _ = breaker.answer(ticket, pause: nil, at: .seconds(10)) }
+            changes.append(
+                breaker.finish(ticket, isSuccess: probe, isOnPurpose: probeOnPurpose, at: .seconds(10)))
+            return changes
+        }
+        #expect(changes([false, false], probe: true) == [nil, opened, .closed])
+        #expect(changes([false, false], probe: false) == [nil, opened, opened])
+        #expect(changes([false, false], probe: false, probeOnPurpose: true) == [nil, opened, .undecided])
+        for mixed in [[true, true], [true, false], [false, true]] {
+            #expect(changes(mixed, probe: true) == [nil, nil, nil])
+            #expect(changes(mixed, probe: nil) == [nil, nil, nil])
+            #expect(changes(mixed, probe: false, probeOnPurpose: true) == [nil, nil, nil])
+            #expect(changes(mixed, probe: false) == [nil, nil, opened])
+        }
+    }
+
     // MARK: Cut
 
     @Test func cutBodyIsNeverDelivered() async throws {
@@ -109,6 +142,24 @@ import Testing
             #expect(error?.kind == .connectionLost && error?.underlying as? Chaos.Fault == .cut)
             #expect(read.count < whole.count && whole.starts(with: read))
         }
+    }
+
+    /// Bodies that are decompressed, or of a transport of the app, may begin with an empty chunk.
+    @Test(arguments: ["", "ab"]) func emptyChunksAreNoBytes(_ text: String) async throws {
+        let cuts = Mutex(0)
+        let body = ResponseBody(ChunkSource([Data(), Data(text.utf8), Data()]))
+        let source = CutBody(body, length: nil, rest: 0.5, HTTPRequest("GET", "http://a.example")) {
+            cuts.withLock { $0 += 1 }
+        }
+        var read = Data()
+        var fault: Chaos.Fault?
+        do {
+            while let chunk = try await source.next() { read += chunk }
+        } catch let error as NetworkError {
+            fault = error.underlying as? Chaos.Fault
+        }
+        #expect(fault == (text.isEmpty ? nil : .cut))
+        #expect(read == Data(text.utf8.dropLast()) && cuts.withLock { $0 } == (text.isEmpty ? 0 : 1))
     }
 
     @Test func nothingOfACutBodyIsStored() async throws {
@@ -177,6 +228,15 @@ import Testing
     }
 }
 
+/// A body of these chunks.
+private final class ChunkSource: ResponseBody.Source {
+    private let chunks: Mutex<[Data]>
+
+    init(_ chunks: [Data]) { self.chunks = Mutex(chunks) }
+
+    func next() async throws -> Data? { chunks.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
+}
+
 private final class FaultRecorder: RequestAccessory {
     let faults = Mutex<[RequestOptions.Chaos.Fault]>([])
 
@@ -190,7 +250,7 @@ private final class FaultRecorder: RequestAccessory {
     private static func text(_ production: String, _ chaos: String = "{ failures: 1 }") -> String {
         """
         { \(production)
-          domains: { main: { baseURL: "http://127.0.0.1:1", environments: { live: "http://127.0.0.1:2" },
+          domains: { main: { baseURL: "http://127.0.0.1:1", environments: { live: "http://127.0.0.1:2", test: "http://127.0.0.1:3" },
             chaos: \(chaos) } },
           servers: { item: { domain: "main", path: "a" } } }
         """
@@ -205,7 +265,7 @@ private final class FaultRecorder: RequestAccessory {
             error?.message
                 == "chaos of the domain \"main\" (t:3) makes faults on purpose, and t says production (t:1); remove chaos, "
                 + "or use another environment or table")
-        var table = try DomainTable(json5: text, name: "t", environment: nil)
+        var table = try DomainTable(json5: text, name: "t", environment: "test")
         #expect(!table.isProduction)
         _ = try table.resolve(server: "item")
         table.environment = "live"
@@ -213,6 +273,73 @@ private final class FaultRecorder: RequestAccessory {
         #expect(throws: NetworkError.self) { try table.resolve(server: "item") }
         #expect(throws: NetworkError.self) { try table.resolve(domain: "main", path: "a") }
         #expect(table.explain("item").contains("remove chaos"))
+        // A table is made before its environment is chosen; until it is, it may be that of production.
+        table = try DomainTable(json5: text, name: "t", environment: nil)
+        #expect(table.isProduction)
+        #expect(throws: NetworkError.self) { try table.resolve(server: "item") }
+        table.environment = "test"
+        _ = try table.resolve(server: "item")
+    }
+
+    @Test func newVersionOfATableKeepsProduction() throws {
+        let cases: [(String, String, String?, Bool)] = [
+            ("production: true,", "", "test", true), ("production: true,", "production: false,", "test", true),
+            ("production: [\"live\"],", "", "live", true), ("production: [\"live\"],", "", "test", false),
+            ("production: [\"live\"],", "", nil, true),
+            ("production: [\"live\"],", "production: [\"test\"],", "live", true),
+            ("production: [\"live\"],", "production: [\"test\"],", "test", true),
+            ("production: true,", "production: [\"test\"],", "live", true),
+            ("production: [\"test\"],", "production: true,", "live", true), ("", "production: true,", "live", true),
+            ("production: false,", "", "live", false), ("production: false,", "production: [\"live\"],", "live", true),
+        ]
+        for (old, new, environment, isProduction) in cases {
+            var table = try DomainTable(json5: Self.text(old, "null"), name: "t", environment: environment)
+            let quiet = try DomainTable(json5: Self.text(new, "null"), name: "t", environment: nil)
+            try table.replaceFile(by: quiet)
+            #expect(table.isProduction == isProduction, "\(old) \(new) \(environment ?? "none")")
+            // A version with faults is adopted elsewhere only, also after one that says nothing.
+            guard new != "production: true," else { continue }
+            let faulty = try DomainTable(json5: Self.text(new), name: "t", environment: nil)
+            if isProduction {
+                #expect(throws: NetworkError.self, "\(old) \(new)") { try table.replaceFile(by: faulty) }
+            } else {
+                try table.replaceFile(by: faulty)
+            }
+            #expect(try table.domain("main").settings.chaos?.isOn == !isProduction)
+        }
+    }
+
+    @Test func reloadBringsNoFaultsToProduction() async throws {
+        let folder = try TemporaryDirectory()
+        let path = try folder.write(Data(Self.text("production: true,", "null").utf8), to: "domains.json5")
+        let (events, report) = AsyncStream.makeStream(of: DomainTable.FileEvent.self)
+        let table = try DomainTable(contentsOf: path, environment: nil)
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.domainsObserver = { report.yield($0) }
+        }
+        try folder.write(Data(Self.text("").utf8), to: "domains.json5")
+        var event = events.makeAsyncIterator()
+        guard case .rejected(let error)? = await event.next() else { return #expect(Bool(false), "it was adopted") }
+        #expect(error.message.contains("production"))
+        #expect(try manager.domains?.domain("main").settings.chaos?.isOn == false)
+        #expect(manager.domains?.isProduction == true)
+    }
+
+    @Test func managerWithoutTableMayBeForProduction() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("whole") }
+        let manager = try CentralRequestManager.make { $0.isProduction = true }
+        var request = HTTPRequest("GET", server.url("/a"))
+        request.chaos = RequestOptions.Chaos(failures: 1)
+        #expect(try await manager.startRequest(request).text == "whole")
+        let error = #expect(throws: NetworkError.self) {
+            try CentralRequestManager.make {
+                $0.isProduction = true
+                $0.chaos = RequestOptions.Chaos(failures: 1)
+            }
+        }
+        #expect(error?.message.contains("configuration.isProduction") == true)
     }
 
     @Test func pushedTableAndCodeAreRefusedTogether() throws {
@@ -251,7 +378,7 @@ private final class FaultRecorder: RequestAccessory {
         let server = try MockServer()
         server.fallback { _ in .text("whole") }
         let warnings = Mutex<[String]>([])
-        let table = try DomainTable(json5: Self.text("production: [\"live\"],", "null"), name: "t", environment: nil)
+        let table = try DomainTable(json5: Self.text("production: [\"live\"],", "null"), name: "t", environment: "test")
         let manager = try CentralRequestManager.make {
             $0.domains = table
             $0.chaos = RequestOptions.Chaos(failures: 1)

@@ -11,7 +11,24 @@ extension DomainTable {
         func holds(in environment: String?) -> Bool {
             switch self {
             case .always(let holds): holds
-            case .environments(let names): environment.map(names.contains) ?? false
+            // Without an environment nobody has said that it is another one.
+            case .environments(let names): environment.map(names.contains) ?? true
+            }
+        }
+
+        /// What holds when a version of a table is replaced by another one. What was for production stays so: a version that
+        /// says nothing about it must not bring faults there.
+        static func joined(_ old: Located<Self>?, _ new: Located<Self>?) -> Located<Self>? {
+            guard let old, let new else { return new ?? old }
+            switch (old.value, new.value) {
+            case (.always(false), _), (_, .always(true)): return new
+            case (.always(true), _), (_, .always(false)): return old
+            case (.environments(let names), .environments(let newNames)):
+                let lost = names.filter { !newNames.contains($0) }
+                guard !lost.isEmpty else { return new }
+                var joined = new
+                joined.value = .environments(newNames + lost)
+                return joined
             }
         }
 

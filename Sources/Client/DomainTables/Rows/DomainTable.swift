@@ -114,7 +114,8 @@ public struct DomainTable: Sendable {
         }
     }
 
-    /// Whether the table is for production, in its environment. No row may then make faults on purpose.
+    /// Whether the table is for production, in its environment; without one, also if it is in any environment. No row may then
+    /// make faults on purpose. A new version of the file or source does not change `true` to `false`.
     public var isProduction: Bool { productionPlace != nil }
 
     /// Where the table says that it is for production; `nil` where it does not.
@@ -204,7 +205,7 @@ public struct DomainTable: Sendable {
         snapshot = TableSnapshot(contents)
     }
 
-    /// Adopts the rows of a newly read table; what was set in code is kept.
+    /// Adopts the rows of a newly read table; what was set in code is kept, and a table for production stays one.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
     package mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
@@ -212,7 +213,7 @@ public struct DomainTable: Sendable {
         copy.change { contents in
             contents.name = other.contents.name
             contents.origin = other.contents.origin
-            contents.fileProduction = other.contents.fileProduction
+            contents.fileProduction = Production.joined(contents.fileProduction, other.contents.fileProduction)
             contents.fileDefaults = other.contents.fileDefaults
             contents.fileDomains = other.contents.fileDomains
             contents.fileServers = other.contents.fileServers
@@ -223,7 +224,8 @@ public struct DomainTable: Sendable {
     }
 
     package mutating func activate(_ environment: String?) throws(NetworkError) {
-        guard let environment, !environment.isEmpty else { return try checkEnvironment() }
+        // Without an environment the program may still set one; until then, look-ups refuse what production forbids.
+        guard let environment, !environment.isEmpty else { return }
         let isOfProcess = environment == Self.environmentOfProcess
         change { contents in
             contents.environment = Tracked(

@@ -327,7 +327,7 @@ struct CacheOperations: Sendable {
             .filter { URLReference.origin(of: $0) == origin }
         for url in Set(([request.url] + references).compactMap { CanonicalURL($0) }) {
             // What is invalid makes its groups invalid too (RFC 9875 §2.2.1), and those no further ones.
-            if let key = primary(.get, url, request, call, nil) {
+            if behind.mayHoldGroups, let key = primary(.get, url, request, call, nil) {
                 groups += await behind.entries(for: key).flatMap { InvalidationRule.groups(of: $0, at: url.text) }
             }
             await behind.remove(.url(url.text))

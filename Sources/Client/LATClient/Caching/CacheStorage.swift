@@ -98,8 +98,11 @@ final class CacheStorage: Sendable {
     private func make() throws -> WriteBehind {
         try state.withLock { state in
             if let behind = made.load() { return behind }
+            // Asked before the store is made, because that makes the directory's files.
+            let mayHoldGroups = isShared || directory.map(DiskStore.hasEntries) ?? false
             let behind = WriteBehind(
-                try makeStore(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
+                try makeStore(), settings, ledger, mayHoldGroups: mayHoldGroups, now: now,
+                prepare: { [identityKey] in identityKey.save() },
                 report: { [weak self] in self?.report($0, $1) })
             state.observation = (behind.store.leasing as? any CacheCoordinating)?.observe { [ledger] in
                 ledger.counters.statistics(of: nil)

@@ -89,7 +89,7 @@ public final class CentralRequestManager: Sendable {
             scope: CredentialScope(
                 secrets: configuration.secrets, named: configuration.credentialOrigins,
                 baseURL: { address.url }, table: { tables.current }),
-            isProduction: { tables.current?.isProduction == true },
+            isProduction: { configuration.isProduction || tables.current?.isProduction == true },
             manager: { manager.value })
         manager.value = self
     }

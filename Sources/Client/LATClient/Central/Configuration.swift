@@ -128,6 +128,9 @@ extension CentralRequestManager {
         /// The faults that are made on purpose in staging, for requests and rows without ones of their own. With a table that
         /// says `production`, making the manager fails. Default `nil`: none.
         public var chaos: RequestOptions.Chaos?
+        /// Whether the manager is for production whatever its table says, and also without a table: nothing makes faults on
+        /// purpose. Default `false`: its table decides.
+        public var isProduction = false
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
@@ -223,10 +226,15 @@ extension CentralRequestManager.Configuration {
         if let cacheStatus, HTTPResponse.CacheStatus(cache: cacheStatus).field == nil {
             throw .invalidRequest("configuration.cacheStatus is not ASCII text; give a name such as \"app\"")
         }
-        if chaos?.isOn == true, let place = domains?.productionPlace {
-            throw .invalidRequest(
-                "configuration.chaos makes faults on purpose, and the table says production (\(place)); leave chaos out in "
-                    + "production")
+        if chaos?.isOn == true {
+            let place =
+                isProduction
+                ? "configuration.isProduction is true"
+                : domains?.productionPlace.map { "the table says production (\($0))" }
+            if let place {
+                throw .invalidRequest(
+                    "configuration.chaos makes faults on purpose, and \(place); leave chaos out in production")
+            }
         }
         if case .follow(let limit) = redirects, limit < 0 {
             throw .invalidRequest("configuration.redirects follows \(limit) hops; give 0 or more, or .none")

@@ -20,7 +20,7 @@ final class ChaosStage: Stage {
 
     /// - Parameters:
     ///   - timeout: the manager's.
-    ///   - isProduction: whether the manager's table forbids faults now.
+    ///   - isProduction: whether the manager or its table forbids faults now.
     ///   - warn: gets the warning that nothing is done because of that, once.
     init(
         _ standard: RequestOptions.Chaos?, timeout: Duration?, clock: CallClock,
@@ -38,7 +38,7 @@ final class ChaosStage: Stage {
         try chaos.check("chaos")
         guard !isProduction() else {
             if !hasWarned.exchange(true, ordering: .relaxed) {
-                warn("no faults are made on purpose (chaos), because the table says production")
+                warn("no faults are made on purpose (chaos), because the table or the manager is for production")
             }
             return try await chain.proceed(request)
         }
@@ -198,6 +198,7 @@ final class CutBody: AbandonableBodySource {
             if state.held == nil, state.delivered == 0 { state.isEmpty = true } else { state.isCut = true }
             return nil
         }
+        guard !chunk.isEmpty else { return nil }
         guard state.left > 0 else {
             state.isCut = true
             return nil

@@ -42,6 +42,9 @@ struct CircuitBreaker: Sendable {
     private var lastFailure = Duration.zero
     /// Whether another process opened the circuit, for a time that ``policy`` has not bounded yet.
     private var isOpenedElsewhere = false
+    /// Whether one of the failures was made on purpose. They count in this process alone, so that no other one hears of the
+    /// circuit, or is asked about it.
+    private var isPrivate = false
     /// The first ticket of the present state. Results of older tickets are ignored.
     private var firstTicket: UInt64 = 1
 
@@ -88,7 +91,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// What the end of a request changed.
+    /// What the end of a request changed for other processes.
     enum Change: Hashable {
         case opened(pause: Duration)
         /// A probe succeeded.
@@ -99,26 +102,42 @@ struct CircuitBreaker: Sendable {
 
     /// Records the end of a request.
     ///
-    /// - Parameter isSuccess: Whether the host works; `nil` if the end says nothing about it.
+    /// - Parameters:
+    ///   - isSuccess: Whether the host works; `nil` if the end says nothing about it.
+    ///   - isOnPurpose: Whether a failure was made on purpose.
     @discardableResult
-    mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) -> Change? {
+    mutating func finish(_ ticket: UInt64, isSuccess: Bool?, isOnPurpose: Bool = false, at now: Duration) -> Change? {
         guard ticket >= firstTicket else { return nil }
+        let wasPrivate = isPrivate
         switch (state, isSuccess) {
-        case (.closed, true?): state = .closed(failures: 0)
+        case (.closed, true?): close()
         case (.closed(let failures), false?):
-            guard failures + 1 < max(1, policy.failures) else { return open(for: policy.pause, at: now) }
+            isPrivate = isOnPurpose || wasPrivate
+            guard failures + 1 < max(1, policy.failures) else {
+                let change = open(for: policy.pause, at: now)
+                return isPrivate ? nil : change
+            }
             state = .closed(failures: failures + 1)
             lastFailure = now
         case (.probing(ticket), true?):
-            state = .closed(failures: 0)
-            return .closed
-        case (.probing(ticket), false?): return open(for: policy.pause, at: now)
+            close()
+            return wasPrivate ? nil : .closed
+        case (.probing(ticket), false?):
+            isPrivate = isOnPurpose
+            let change = open(for: policy.pause, at: now)
+            guard isOnPurpose else { return change }
+            return wasPrivate ? nil : .undecided
         case (.probing(ticket), nil):
             state = .open(until: now)
-            return .undecided
+            return wasPrivate ? nil : .undecided
         case (.closed, nil), (.probing, _), (.asking, _), (.open, _): break
         }
         return nil
+    }
+
+    private mutating func close() {
+        state = .closed(failures: 0)
+        isPrivate = false
     }
 
     @discardableResult
@@ -133,7 +152,7 @@ struct CircuitBreaker: Sendable {
 
     /// Whether the request with a ticket is a probe; it then asks the other processes before it is sent.
     mutating func ask(_ ticket: UInt64) -> Bool {
-        guard state == .probing(ticket) else { return false }
+        guard state == .probing(ticket), !isPrivate else { return false }
         state = .asking(ticket)
         return true
     }
@@ -155,9 +174,10 @@ struct CircuitBreaker: Sendable {
         case (.opened(let pause), .closed), (.opened(let pause), .open):
             open(for: pause, at: now)
             isOpenedElsewhere = true
+            isPrivate = false
         case (.closed, .open), (.closed, .asking):
             firstTicket = tickets + 1
-            state = .closed(failures: 0)
+            close()
         case (_, .probing), (.opened, .asking), (.closed, .closed): break
         }
     }

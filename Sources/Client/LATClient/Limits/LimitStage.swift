@@ -204,13 +204,16 @@ final class LimitStage: Stage {
             finish(key, ticket, policy.judge(.success(response)))
             return response
         } catch {
-            finish(key, ticket, policy.judge(.failure(error)))
+            let isOnPurpose = (error as? NetworkError)?.underlying is RequestOptions.Chaos.Fault
+            finish(key, ticket, policy.judge(.failure(error)), isOnPurpose: isOnPurpose)
             throw error
         }
     }
 
-    private func finish(_ key: String, _ ticket: UInt64, _ isSuccess: Bool?) {
-        let change = breakers.withLock { $0[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
+    private func finish(_ key: String, _ ticket: UInt64, _ isSuccess: Bool?, isOnPurpose: Bool = false) {
+        let change = breakers.withLock {
+            $0[key]?.finish(ticket, isSuccess: isSuccess, isOnPurpose: isOnPurpose, at: clock.now())
+        }
         switch change {
         case .opened(let pause): shared?.circuitOpened(key, for: pause)
         case .closed: shared?.probeEnded(key, isClosed: true)

@@ -163,11 +163,14 @@ package enum InvalidationRule {
         return groups.map { tag(ofGroup: $0, origin) }
     }
 
+    /// Whether an entry belongs to a group.
+    static func hasGroups(_ entry: CacheEntry) -> Bool {
+        entry.tags.contains { $0.utf8.contains(groupMark) }
+    }
+
     /// The tags of the groups of a URL's origin that an entry belongs to.
     package static func groups(of entry: CacheEntry, at url: String) -> [String] {
-        guard entry.tags.contains(where: { $0.utf8.contains(groupMark) }), let origin = URLParts(url).origin else {
-            return []
-        }
+        guard hasGroups(entry), let origin = URLParts(url).origin else { return [] }
         return entry.tags.filter { $0.hasPrefix(tag(ofGroup: "", origin)) }
     }
 

@@ -84,15 +84,19 @@ package final class WriteBehind: ProcessExitObserver {
     let state: Mutex<State>
     /// Whether nothing waits, so that a look-up needs no lock.
     let isIdle = Atomic(true)
+    private let holdsGroups: Atomic<Bool>
 
     /// Writes to a store in the background. `report` gets each error of the store and the operation that failed.
+    ///
+    /// - Parameter mayHoldGroups: Whether the store may have entries that belong to a group (``InvalidationRule``) already, or may
+    ///   get them from others.
     package init(
         _ store: any CacheStore, _ settings: Settings, _ ledger: CacheRecorder? = nil,
-        now: @escaping @Sendable () -> Date,
-        prepare: @escaping @Sendable () -> Void,
+        mayHoldGroups: Bool = true, now: @escaping @Sendable () -> Date, prepare: @escaping @Sendable () -> Void,
         report: @escaping @Sendable (_ fault: any Error, _ operation: String) -> Void
     ) {
         self.store = store
+        holdsGroups = Atomic(mayHoldGroups)
         self.settings = settings
         self.ledger = ledger ?? CacheRecorder(now: now)
         self.now = now
@@ -105,6 +109,13 @@ package final class WriteBehind: ProcessExitObserver {
         earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
         if !neverWaits { ProcessEnd.register(self) }
+    }
+
+    /// Whether an entry may belong to a group. Without any, an unsafe request need not look up what it invalidates.
+    package var mayHoldGroups: Bool { holdsGroups.load(ordering: .relaxed) }
+
+    private func noteGroups(of entry: CacheEntry) {
+        if InvalidationRule.hasGroups(entry) { holdsGroups.store(true, ordering: .relaxed) }
     }
 
     /// The bytes that wait to be written.
@@ -121,6 +132,7 @@ package final class WriteBehind: ProcessExitObserver {
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {
+        noteGroups(of: entry)
         guard !neverWaits else { return await write(entry, body, replacing) }
         if let coordinator, !coordinator.accepts(entry) {
             entry.lease?.end()
@@ -188,6 +200,7 @@ package final class WriteBehind: ProcessExitObserver {
     }
 
     package func update(_ entry: CacheEntry) async {
+        noteGroups(of: entry)
         if neverWaits {
             _ = await perform { try await $0.update(entry) }
         } else {
@@ -220,7 +233,8 @@ package final class WriteBehind: ProcessExitObserver {
     }
 
     package func stream(_ entry: CacheEntry, replacing: CacheReplacement = .anything) -> StreamStoring {
-        StreamStoring(entry, replacing, self)
+        noteGroups(of: entry)
+        return StreamStoring(entry, replacing, self)
     }
 
     /// Makes the next write call `prepare` first.
