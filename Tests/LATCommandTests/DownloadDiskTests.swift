@@ -31,14 +31,16 @@ import Testing
         }
     }
 
-    /// Downloads to a disk of 8 MiB that another program fills when the first bytes have arrived, then removes that program's
+    /// Downloads to a disk of 8 MiB that another program fills when a file is there and has content, then removes that program's
     /// file and runs the same command again.
-    private func download(_ options: [String]) async throws -> (first: String, files: String, second: Int32) {
+    private func download(_ options: [String], filledAfter file: String) async throws -> (
+        first: String, files: String, second: Int32
+    ) {
         let disk = directory.path(of: "disk")
         let script = """
             mount -t tmpfs -o size=8m none \(disk) || exit 99
             "$@" 2>\(directory.path)/first & job=$!
-            until [ -s \(disk)/f.part ] || ! kill -0 $job; do sleep 0.02; done
+            until [ -s \(disk)/\(file) ] || ! kill -0 $job; do sleep 0.02; done
             head -c 16m /dev/zero >\(disk)/other 2>/dev/null
             wait $job && exit 98
             rm \(disk)/other; ls -m \(disk) >\(directory.path)/files
@@ -62,7 +64,7 @@ import Testing
     @Test(arguments: ["1", "3"], [false, true])
     func resumableDownloadKeepsWhatItSays(segments: String, isChunked: Bool) async throws {
         serve("\"a\"", isChunked: isChunked)
-        let run = try await download(["--segments", segments])
+        let run = try await download(["--segments", segments], filledAfter: "f.part.journal")
         #expect(run.first.contains("make room"), "\(run.first)")
         #expect(run.first.contains("bytes are kept beside the target"), "\(run.first)")
         #expect(run.files.contains("f.part, f.part.journal") && run.second == 0)
@@ -72,7 +74,7 @@ import Testing
 
     @Test(arguments: [nil, "W/\"a\""]) func unresumableDownloadSaysThatNothingIsKept(tag: String?) async throws {
         serve(tag, isChunked: true)
-        let run = try await download([])
+        let run = try await download([], filledAfter: "f.part")
         let fate = "make room; nothing is kept, because the server sends no strong validator"
         #expect(run.first.contains(fate), "\(run.first)")
         #expect(run.files.trimmingSuffix(while: \.isNewline) == "" && run.second == 0)
