@@ -150,6 +150,21 @@ import Testing
         #expect(throws: ImportProblem.self) { try edited(text, nil, first) }
     }
 
+    @Test(arguments: [
+        (#"{ domains: { d: { baseURL: "https://d.example", methud: "GET" } } }"#, "unknown key \"methud\""),
+        ("{ domains {} }", "expected \":\" after the key \"domains\""),
+    ])
+    func messageOfABrokenTableNamesItsPlace(_ text: String, _ reason: String) {
+        do throws(ImportProblem) {
+            _ = try edited(text, nil, first)
+            Issue.record("a broken table was taken")
+        } catch {
+            #expect(error.message.contains(":1:") && error.message.contains(reason), "\(error.message)")
+            #expect(!error.message.contains("inline") && !error.message.contains("\n"), "\(error.message)")
+            #expect(error.message.hasSuffix("; correct the table, and import again"), "\(error.message)")
+        }
+    }
+
     @Test func stateIsReadAsItWasWritten() throws {
         var state = ImportState()
         #expect(state.choose(all: false, tags: [], operations: []) == nil)

@@ -29,7 +29,7 @@ package struct TableEditor {
         document = JSON5Document(Array(text.utf8), name: file)
         guard let root = document.root, document.diagnostics.isEmpty, case .object(let members) = root.value else {
             let reason = document.diagnostics.first?.description ?? "\(file) is not an object"
-            throw ImportProblem("\(reason); correct the table first")
+            throw ImportProblem("\(Self.firstLine(reason)); correct the table, and import again")
         }
         merge("domains", [(new.domain, new.domainRow)], base?["domain"].map { [new.domain: $0] } ?? [:], members, root)
         merge("servers", new.rows, base?["rows"]?.object ?? [:], members, root)
@@ -41,12 +41,23 @@ package struct TableEditor {
             bytes.replaceSubrange(edit.range, with: edit.text.utf8)
         }
         self.text = String(decoding: bytes, as: UTF8.self)
+        guard let problem = Self.problem(of: self.text, file) else { return }
+        // Lines of the table as it was, where its mistake is not that of the new rows.
+        if let old = Self.problem(of: text, file) { throw ImportProblem("\(old); correct the table, and import again") }
+        throw ImportProblem("\(file) would not be valid with the new rows: \(problem); correct the table first")
+    }
+
+    private static func problem(of text: String, _ file: String) -> Substring? {
         do {
-            _ = try DomainTable(json5: self.text)
+            _ = try DomainTable(json5: text, name: file)
+            return nil
         } catch {
-            throw ImportProblem("\(file) would not be valid with the new rows: \(error); correct the table first")
+            return firstLine(error.message)
         }
     }
+
+    /// A message without the line of the table and the mark below it, for which `lat domains check` is there.
+    private static func firstLine(_ message: String) -> Substring { message.prefix { !$0.isNewline } }
 
     private static func fresh(_ table: ImportedTable) -> String {
         var lines = ["{", "  domains: {"]
