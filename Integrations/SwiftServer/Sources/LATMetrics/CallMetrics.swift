@@ -90,6 +90,7 @@ public final class CallMetrics: CallMeter {
             totals.increment(
                 "lat_client_cache_decisions_total", "decision", CallRecord.CacheDecision.Action(verdict).rawValue)
         case .notStored: totals.notStored.increment()
+        case .chaos(let fault): totals.increment("lat_client_chaos_faults_total", "fault", fault.name)
         case .started, .sending, .answered, .failed, .waited, .composed, .finished: break
         }
     }

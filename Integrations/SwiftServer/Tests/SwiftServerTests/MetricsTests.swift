@@ -50,6 +50,10 @@ import Testing
         _ = try? await manager.startRequest("BREW", server.url("/e"))
         server.enqueue(.noReply)
         _ = try? await manager.startRequest("POST", server.url("/e"))
+        var broken = HTTPRequest("GET", server.url("/f"))
+        broken.chaos = RequestOptions.Chaos(failures: 1, latency: .zero ... .milliseconds(1))
+        broken.cachePolicy = .networkOnly
+        _ = try? await manager.send(broken)
         struct User: RequestEntity {
             typealias Model = JSONValue
             static let route = Route("GET", domain: "d", path: "/users/{id}")

@@ -31,12 +31,7 @@ enum MetricTotals {
     private static let faults = ["delay", "refusal", "loss", "cut"]
 
     static func fault(_ fault: RequestOptions.Chaos.Fault) -> Int {
-        switch fault {
-        case .delay: firstFault
-        case .refusal: firstFault + 1
-        case .loss: firstFault + 2
-        case .cut: firstFault + 3
-        }
+        firstFault + (faults.firstIndex(of: fault.name) ?? 0)
     }
 
     static func wait(_ reason: CallEvent.Wait) -> Int { firstWait + (waits.firstIndex(of: reason) ?? 0) }

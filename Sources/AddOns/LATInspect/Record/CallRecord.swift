@@ -177,13 +177,8 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var hop: Int
 
         init(_ fault: RequestOptions.Chaos.Fault, at time: Duration, hop: Int) {
-            (self.time, self.hop) = (time, hop)
-            switch fault {
-            case .delay(let length): (kind, delay) = ("delay", length)
-            case .refusal: kind = "refusal"
-            case .loss: kind = "loss"
-            case .cut: kind = "cut"
-            }
+            (kind, self.time, self.hop) = (fault.name, time, hop)
+            if case .delay(let length) = fault { delay = length }
         }
     }
 

@@ -43,6 +43,16 @@ extension RequestOptions {
             case loss
             /// The body of the response was cut.
             case cut
+
+            /// The kind of fault in metrics and records: `delay`, `refusal`, `loss` or `cut`.
+            public var name: String {
+                switch self {
+                case .delay: "delay"
+                case .refusal: "refusal"
+                case .loss: "loss"
+                case .cut: "cut"
+                }
+            }
         }
     }
 }
