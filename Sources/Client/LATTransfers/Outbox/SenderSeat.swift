@@ -1,7 +1,6 @@
 import Glibc
 import HTTPCore
 import Platform
-import Synchronization
 
 /// The lock of the one process that sends the entries of a folder, and the bell by which others tell it that there are new
 /// ones. The lock (flock(2)) ends with its process, and another one takes it over.
@@ -10,10 +9,6 @@ final class SenderSeat: Sendable {
     private let descriptor: Int32
     private let end: WakeUp
     private let isHeld = Flag()
-
-    private final class Flag: Sendable {
-        let value = Atomic(false)
-    }
 
     private static let name = "sender.lock"
     private static let bell = "bell"
@@ -32,7 +27,7 @@ final class SenderSeat: Sendable {
         _ = BackgroundThread.start("lat-outbox") {
             while true {
                 // A killed process's lock may end after its event, so who wants the seat also tries every second.
-                let isQuiet = inotify != nil && isHeld.value.load(ordering: .relaxed)
+                let isQuiet = inotify != nil && isHeld.isSet
                 if let inotify {
                     guard inotify.wait(until: end, milliseconds: isQuiet ? -1 : 1_000) else { return }
                 } else {
@@ -57,17 +52,17 @@ final class SenderSeat: Sendable {
 
     /// Takes the seat if it is free.
     func take() -> Bool {
-        guard !isHeld.value.load(ordering: .relaxed) else { return true }
+        guard !isHeld.isSet else { return true }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { return false }
         let text = "\(getpid())\n"
         _ = text.withCString { pwrite(descriptor, $0, strlen($0), 0) }
         ftruncate(descriptor, off_t(text.utf8.count))
-        isHeld.value.store(true, ordering: .relaxed)
+        isHeld.set()
         return true
     }
 
     func leave() {
-        guard isHeld.value.exchange(false, ordering: .relaxed) else { return }
+        guard isHeld.clear() else { return }
         flock(descriptor, LOCK_UN)
         ring(Self.name)
     }
@@ -76,7 +71,7 @@ final class SenderSeat: Sendable {
     ///
     /// - Parameter isUrgent: whether it is to send everything now. Default `false`.
     func ring(isUrgent: Bool = false) {
-        if !isHeld.value.load(ordering: .relaxed) { ring(isUrgent ? Self.urgentBell : Self.bell) }
+        if !isHeld.isSet { ring(isUrgent ? Self.urgentBell : Self.bell) }
     }
 
     private func ring(_ name: String) {

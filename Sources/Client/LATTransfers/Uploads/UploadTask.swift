@@ -1,7 +1,7 @@
 import FoundationEssentials
 public import HTTPCore
 import LATClient
-import Synchronization
+import Platform
 
 /// The handle of an upload, with its progress and response, to pause, resume or cancel it.
 ///
@@ -66,7 +66,8 @@ public final class UploadTask<Value: Sendable>: CallHandle {
             outcome.settle(result.map(\.1).mapError { $0 }) {
                 wait.end()
                 end(result.map(\.0))
-                if case .success = result { monitor.finish(isSuccess: true) } else { monitor.finish(isSuccess: false) }
+                let isSuccess = if case .success = result { true } else { false }
+                monitor.finish(isSuccess: isSuccess)
             }
         }
     }
@@ -247,15 +248,6 @@ extension EntityRequest {
             }
         }
     }
-}
-
-/// A mark that is set once.
-private final class Flag: Sendable {
-    private let value = Atomic(false)
-
-    var isSet: Bool { value.load(ordering: .acquiring) }
-
-    func set() { value.store(true, ordering: .releasing) }
 }
 
 enum UploadLimits {
