@@ -58,7 +58,7 @@ extension UploadCommand {
     static let body = Option("--body", value: "PATH", help: "One file as the whole body, as FILE.")
     static let resumableOption = Option(
         "--resumable", value: "tus|standard|s3", isValueOptional: true,
-        kind: .choices([.init("tus"), .init("standard"), .init("s3")]),
+        kind: .choices(ResumableUpload.Style.allCases.map { .init($0.rawValue) }),
         help:
             "Sends FILE in parts by tus 1.0, the IETF draft or S3; without a name, by what the server speaks. The same command "
             + "goes on where it stopped.")
@@ -152,9 +152,16 @@ extension UploadCommand {
             throw UsageError(
                 "\(resumableOption.name) \"\(SafeText.line(name))\" is unknown; write tus, standard or s3")
         }
+        return try settings(arguments, style)
+    }
+
+    /// The settings of an upload by a protocol, with the number of parts that is usual for it.
+    static func settings(_ arguments: ParsedArguments, _ style: ResumableUpload.Style) throws(UsageError)
+        -> ResumableUpload
+    {
         var upload = ResumableUpload(
-            style, partSize: try arguments.number(partSize, 1...(5 << 30)).map(Int64.init),
-            parallel: try arguments.number(parallel, 1...64))
+            style, partSize: try arguments.number(partSize, ResumableUpload.limits.partSize).map(Int64.init),
+            parallel: try arguments.number(parallel, ResumableUpload.limits.parallel))
         upload.journalFolder = try arguments.file(journal, "write --journal DIR")
         upload.resumesEarlierRun = !arguments.contains(noResume)
         return upload

@@ -11,12 +11,7 @@ enum UploadProtocol {
     ) async throws -> ResumableUpload? {
         guard var resumable = command.resumable else { return nil }
         if command.arguments.value(UploadCommand.resumableOption) == "" {
-            var chosen = ResumableUpload(
-                try await style(command, configuration), partSize: resumable.partSize,
-                parallel: try command.arguments.number(UploadCommand.parallel, 1...64))
-            chosen.journalFolder = resumable.journalFolder
-            chosen.resumesEarlierRun = resumable.resumesEarlierRun
-            resumable = chosen
+            resumable = try UploadCommand.settings(command.arguments, try await style(command, configuration))
         }
         // Fields beside a file of tus are its metadata.
         if resumable.style == .tus { resumable.metadata = command.parameters.mapValues { $0.string ?? "\($0)" } }
@@ -30,7 +25,7 @@ enum UploadProtocol {
     private static func style(
         _ command: UploadCommand, _ configuration: CentralRequestManager.Configuration
     ) async throws -> ResumableUpload.Style {
-        if isAmazon(command.url) { return .s3 }
+        if ResumableUpload.isAmazon(command.url) { return .s3 }
         let request = HTTPRequest("OPTIONS", command.url, headers: command.headers)
         let response = try await CentralRequestManager(configuration: configuration).send(request)
         // A server that is busy does not say what it speaks, and another protocol would begin another upload.
@@ -42,10 +37,6 @@ enum UploadProtocol {
                     + "--resumable tus, standard or s3", request: request, response: response)
         }
         return style(of: response.headers)
-    }
-
-    private static func isAmazon(_ url: String) -> Bool {
-        URLParts(url).host?.lowercased().hasSuffix(".amazonaws.com") == true
     }
 
     /// The protocol by the fields of the response to `OPTIONS`. Uploads by the IETF draft are ordinary uploads for a server

@@ -162,7 +162,7 @@ extension TableReader {
             return nil
         }
         var upload = ResumableUpload(style)
-        upload.partSize = integer(row["partSize"], "partSize", 1...(5 << 30)).map { Int64($0.value) }
+        upload.partSize = integer(row["partSize"], "partSize", ResumableUpload.limits.partSize).map { Int64($0.value) }
         if let parallel = integer(row["parallel"], "parallel", ResumableUpload.limits.parallel)?.value {
             upload.parallel = parallel
         }

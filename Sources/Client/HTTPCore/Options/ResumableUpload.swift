@@ -75,15 +75,24 @@ public struct ResumableUpload: Sendable, Hashable {
     }
 
     /// The largest numbers that make sense: S3 has no larger parts.
-    package static let limits = (partSize: Int64(1)...(5 << 30), parallel: 1...64)
+    package static let limits = (partSize: 1...(5 << 30), parallel: 1...64)
+    /// The smallest part of S3 but for the last one. Compatible stores may take smaller ones.
+    package static let smallestPartOfS3: Int64 = 5 << 20
+
+    /// Whether a URL is that of Amazon's own S3.
+    package static func isAmazon(_ url: String) -> Bool {
+        URLParts(url).host?.lowercased().hasSuffix(".amazonaws.com") == true
+    }
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a number out of range.
     package func check() throws(NetworkError) {
-        if let partSize, !Self.limits.partSize.contains(partSize) {
-            throw .invalidRequest("the upload has a partSize of \(partSize) bytes; give 1 to \(5 << 30)")
+        if let partSize, !Self.limits.partSize.contains(Int(partSize)) {
+            throw .invalidRequest(
+                "the upload has a partSize of \(partSize) bytes; give 1 to \(Self.limits.partSize.upperBound)")
         }
         guard Self.limits.parallel.contains(parallel) else {
-            throw .invalidRequest("the upload has \(parallel) parallel parts; give 1 to 64")
+            throw .invalidRequest(
+                "the upload has \(parallel) parallel parts; give 1 to \(Self.limits.parallel.upperBound)")
         }
         for name in metadata.keys
         where name.isEmpty || !name.utf8.allSatisfy({ (0x21..<0x7F).contains($0) && $0 != UInt8(ascii: ",") }) {

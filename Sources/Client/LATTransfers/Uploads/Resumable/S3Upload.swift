@@ -85,8 +85,8 @@ struct S3Upload: UploadDialect {
         case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch": .again(.corrupt)
         case "EntityTooSmall":
             .unusable(
-                "the store takes no parts as small as those of this upload, which is removed; set partSize to \(5 << 20) "
-                    + "or more")
+                "the store takes no parts as small as those of this upload, which is removed; set partSize to "
+                    + "\(ResumableUpload.smallestPartOfS3) or more")
         case "InvalidPart", "InvalidPartOrder": .again(.conflict)
         case "InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "OperationAborted": .again(.busy)
         default: file.refusal(response)

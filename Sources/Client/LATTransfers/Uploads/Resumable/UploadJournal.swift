@@ -93,7 +93,7 @@ extension UploadJournal {
         }
         let isWhole = shape == .parts ? upload != nil && lanes.isEmpty : end == file.size && !lanes.isEmpty
         // S3 has no larger parts.
-        guard isWhole, shape != .parts || ResumableUpload.limits.partSize.contains(partSize),
+        guard isWhole, shape != .parts || ResumableUpload.limits.partSize.contains(Int(partSize)),
             (shape == .parts) == (style == .s3), interop.map(UploadPlan.versions.contains) ?? true
         else {
             return nil

@@ -52,11 +52,13 @@ struct UploadOrder: Sendable {
         if isSealed {
             throw .invalidRequest("sealed content is one message and cannot be sent in parts; leave out `resumable`")
         }
-        if upload.style == .s3, let size = upload.partSize, size < Self.smallestPart, isAmazon,
+        if upload.style == .s3, let size = upload.partSize, size < ResumableUpload.smallestPartOfS3,
+            ResumableUpload.isAmazon(request.url),
             try UploadedFile.version(of: path).size > size
         {
             throw .invalidRequest(
-                "parts of \(size) bytes are smaller than S3 takes; set partSize to \(Self.smallestPart) or more")
+                "parts of \(size) bytes are smaller than S3 takes; set partSize to \(ResumableUpload.smallestPartOfS3) "
+                    + "or more")
         }
         if request.url.contains("#") {
             throw .invalidRequest("the URL of an upload has a fragment; remove it")
@@ -72,11 +74,6 @@ struct UploadOrder: Sendable {
         case .begin, .list, .ask, .send, .verify: false
         }
     }
-
-    /// The smallest part of S3 but for the last one. Compatible stores may take smaller ones.
-    private static let smallestPart: Int64 = 5 << 20
-
-    private var isAmazon: Bool { URLParts(request.url).host?.lowercased().hasSuffix(".amazonaws.com") == true }
 
     private var fileName: String { path.split(separator: "/").last.map(String.init) ?? path }
 
