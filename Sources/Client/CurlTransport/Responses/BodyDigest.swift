@@ -51,7 +51,7 @@ final class BodyDigest {
 }
 
 extension RequestOptions.Digests.Algorithm {
-    var function: MessageDigest.Algorithm {
+    package var function: MessageDigest.Algorithm {
         switch self {
         case .sha256: .sha256
         case .sha512: .sha512

@@ -20,26 +20,23 @@ struct DraftUpload: UploadDialect {
             message.role = .creation
             add(content, to: &message, plan)
             if file.sendsChecksums, let algorithm = plan.facts.wholeChecksum {
-                message.checksums.append(
-                    .init(field: "Repr-Digest", algorithm: algorithm, range: 0..<plan.total, form: .structured))
+                message.checksums.append(Self.digest("Repr-Digest", algorithm, of: 0..<plan.total))
             }
             return message
-        case .send(_, let range):
-            var message = own("PATCH", address, plan, isLast: range.upperBound == plan.total)
-            message.headers["Upload-Offset"] = "\(range.lowerBound)"
-            if plan.version >= 6 { message.headers["Content-Type"] = "application/partial-upload" }
-            add(range, to: &message, plan)
-            return message
+        case .send(_, let range): return patch(range, at: address, plan)
         // The server may repeat the result of a complete upload (§4.4.2).
-        case .complete:
-            var message = own("PATCH", address, plan, isLast: true)
-            message.headers["Upload-Offset"] = "\(plan.total)"
-            if plan.version >= 6 { message.headers["Content-Type"] = "application/partial-upload" }
-            message.content = .data(Data())
-            return message
+        case .complete: return patch(plan.total..<plan.total, at: address, plan)
         case .ask, .verify: return own("HEAD", address, plan)
         case .probe, .begin, .list: return own("OPTIONS", file.url, plan)
         }
+    }
+
+    private func patch(_ range: Range<Int64>, at address: String, _ plan: UploadPlan) -> UploadMessage {
+        var message = own("PATCH", address, plan, isLast: range.upperBound == plan.total)
+        message.headers["Upload-Offset"] = "\(range.lowerBound)"
+        if plan.version >= 6 { message.headers["Content-Type"] = "application/partial-upload" }
+        add(range, to: &message, plan)
+        return message
     }
 
     private func own(
@@ -60,8 +57,15 @@ struct DraftUpload: UploadDialect {
     private func add(_ range: Range<Int64>, to message: inout UploadMessage, _ plan: UploadPlan) {
         message.content = range.isEmpty ? .data(Data()) : .file(range)
         guard file.sendsChecksums, let algorithm = plan.facts.checksum, !range.isEmpty else { return }
-        message.checksums.append(
-            .init(field: "Content-Digest", algorithm: algorithm, range: range, form: .structured))
+        message.checksums.append(Self.digest("Content-Digest", algorithm, of: range))
+    }
+
+    private static func digest(
+        _ field: String, _ algorithm: MessageDigest.Algorithm, of range: Range<Int64>
+    ) -> UploadMessage.Checksum {
+        .init(
+            field: field, algorithm: algorithm, range: range,
+            form: .structured(algorithm == .sha512 ? .sha512 : .sha256))
     }
 
     func answer(to step: UploadPlan.Step, _ response: HTTPResponse, _ plan: UploadPlan) -> UploadPlan.Answer {
@@ -72,8 +76,9 @@ struct DraftUpload: UploadDialect {
         switch (step, response.status) {
         // Without an answer that tells more, the file goes as an ordinary upload.
         case (.probe, let status): return file.busy.contains(status) ? .again(.busy) : .probed
-        case (.send, 400...499) where hasProblem("completed-upload", response): return .unrepeated
-        case (.complete, 400...499) where hasProblem("completed-upload", response): return .unrepeated
+        case (.send, 400...499) where hasProblem("completed-upload", response),
+            (.complete, 400...499) where hasProblem("completed-upload", response):
+            return .unrepeated
         // The result of processing the content, whatever its status, ends the upload.
         case (.create, _) where isComplete == true, (.send, _) where isComplete == true,
             (.complete, _) where isComplete == true:
@@ -203,9 +208,9 @@ struct DraftUpload: UploadDialect {
     private static func wanted(_ field: String, _ headers: HTTPHeaders) -> MessageDigest.Algorithm? {
         let text = headers[values: field].joined(separator: ", ")
         guard !text.isEmpty, let wanted = StructuredField.dictionary(text) else { return nil }
-        return UploadMessage.Checksum.names.compactMap { algorithm, name -> (MessageDigest.Algorithm, Int64)? in
-            guard case .integer(let weight)? = wanted[name]?.value, weight > 0 else { return nil }
-            return (algorithm, weight)
+        return RequestOptions.Digests.Algorithm.allCases.compactMap { name -> (MessageDigest.Algorithm, Int64)? in
+            guard case .integer(let weight)? = wanted[name.rawValue]?.value, weight > 0 else { return nil }
+            return (name.function, weight)
         }.max { ($0.1, $1.0.rawValue) < ($1.1, $0.0.rawValue) }?.0
     }
 }

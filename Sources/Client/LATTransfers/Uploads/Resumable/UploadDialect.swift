@@ -76,7 +76,7 @@ struct UploadMessage: Hashable, Sendable {
             /// `sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0=` (tus).
             case named
             /// `sha-256=:d435Qo+nKZ+gLcUHn7GQtQ72hiBVAgqoLsZnZPiTGPk=:` (RFC 9530).
-            case structured
+            case structured(RequestOptions.Digests.Algorithm)
             /// The bytes in base64 (S3).
             case plain
         }
@@ -90,13 +90,10 @@ struct UploadMessage: Hashable, Sendable {
             let text = Data(digest).base64EncodedString()
             return switch form {
             case .named: "\(algorithm.rawValue) \(text)"
-            case .structured: "\(Self.names[algorithm] ?? algorithm.rawValue)=:\(text):"
+            case .structured(let name): RequestOptions.Digests.field(name, digest)
             case .plain: text
             }
         }
-
-        /// The names in RFC 9530 of the functions that are safe.
-        static let names: [MessageDigest.Algorithm: String] = [.sha256: "sha-256", .sha512: "sha-512"]
     }
 
     enum Role: Hashable, Sendable {
