@@ -267,19 +267,21 @@ private final class FileReader: @unchecked Sendable {
 package enum UploadedFile {
     /// The size of a readable file; `nil` for one that the system reports as empty although it has content, as in `/proc`.
     package static func size(of path: String) throws(NetworkError) -> Int64? {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
-        if let kind = kind(of: status) { throw failure(path, "it is \(kind)") }
-        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        let status = try status(of: path)
         return status.st_size > 0 ? Int64(status.st_size) : try sizeOfSeeminglyEmpty(path)
     }
 
     /// The version of a regular, readable file.
     package static func version(of path: String) throws(NetworkError) -> FileVersion {
+        FileVersion(try status(of: path))
+    }
+
+    private static func status(of path: String) throws(NetworkError) -> stat {
         var status = stat()
-        guard stat(path, &status) == 0, access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
         if let kind = kind(of: status) { throw failure(path, "it is \(kind)") }
-        return FileVersion(status)
+        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        return status
     }
 
     private static func sizeOfSeeminglyEmpty(_ path: String) throws(NetworkError) -> Int64? {

@@ -53,18 +53,22 @@ extension CentralRequestManager {
         }
     }
 
+    /// The call of a transfer, or one that stands for it in its handle, and why it could not be made.
+    static func made(
+        _ method: String, _ make: () throws(NetworkError) -> Call
+    ) -> (call: Call, failure: NetworkError?) {
+        do throws(NetworkError) {
+            return (try make(), nil)
+        } catch {
+            return (Call(error.request ?? HTTPRequest(method, "")), error)
+        }
+    }
+
     /// Starts the download of a call's response. An error of `make` is thrown by ``Download/value``.
     func download(
         to path: String, segments: Int, options: DownloadOptions, _ make: () throws(NetworkError) -> Call
     ) -> Download {
-        let call: Call
-        var failure: NetworkError?
-        do throws(NetworkError) {
-            call = try make()
-        } catch {
-            failure = error
-            call = Call(error.request ?? HTTPRequest("GET", ""))
-        }
+        let (call, failure) = Self.made("GET", make)
         var order = DownloadOrder(
             request: call.request, path: path, segments: segments, options: options, failure: failure,
             retries: configuration.retries, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,

@@ -279,7 +279,7 @@ extension NetworkError {
         switch kind {
         case .httpStatus:
             [403, 408, 425, 429, 500, 502, 503, 504, 509].contains(response?.status ?? 0) ? .refused : .rejected
-        case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): isOpening ? .unanswered : .broken
+        case _ where mayPass: isOpening ? .unanswered : .broken
         case .timeout: .rejected
         default: .final
         }

@@ -83,14 +83,7 @@ extension CentralRequestManager {
         conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value
     ) -> UploadTask<Value> {
         let monitor = UploadMonitor(body.map { [UploadItem($0)] } ?? [])
-        let call: Call
-        var failure: NetworkError?
-        do throws(NetworkError) {
-            call = try make()
-        } catch {
-            failure = error
-            call = Call(error.request ?? HTTPRequest("PUT", ""))
-        }
+        let (call, failure) = Self.made("PUT", make)
         // A simulated call gets its response to the one request that the upload stands for.
         if call.isSimulated, failure == nil {
             return UploadTask(monitor) { outcome in

@@ -46,7 +46,7 @@ struct UploadBackoff {
 }
 
 extension NetworkError {
-    /// Whether the failure of a request of an upload may pass.
+    /// Whether a transfer that failed so may go on.
     var mayPass: Bool {
         switch kind {
         case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): true
