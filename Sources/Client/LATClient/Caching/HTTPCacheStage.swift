@@ -13,9 +13,7 @@ import ResponseCache
 struct HTTPCacheStage: Stage {
     let operations: CacheOperations
     /// What is decided; `nil` unless the response shows it.
-    private(set) var decision: CacheDecision?
-
-    init(operations: CacheOperations) { self.operations = operations }
+    var decision: CacheDecision?
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         guard let name = operations.statusName(of: request), operations.policy(of: request) == .http else {
