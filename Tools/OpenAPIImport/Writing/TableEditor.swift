@@ -98,10 +98,8 @@ package struct TableEditor {
         let names = Set(new.map(\.name))
         for (name, base) in base.sorted(by: { $0.key < $1.key }) where !names.contains(name) {
             guard let current = rows.first(where: { $0.key == name }) else { continue }
-            if JSONValue(current.value.value) != base {
-                kept.append("\(name) is not in the document any more; it was edited, and stays")
-            } else if hasComment(current) {
-                kept.append("\(name) is not in the document any more; it has a comment, and stays")
+            if let work = work(on: current, writtenAs: base) {
+                kept.append("\(name) is not in the document any more; it \(work), and stays")
             } else {
                 remove(current)
                 removed.append(name)
@@ -140,10 +138,8 @@ package struct TableEditor {
         }
         for (name, old) in base.object ?? [:] where !names.contains(name) {
             guard let current = members.first(where: { $0.key == name }) else { continue }
-            if JSONValue(current.value.value) != old {
-                kept.append("\(row.key): the document has no \(name) any more; it was edited, and stays")
-            } else if hasComment(current) {
-                kept.append("\(row.key): the document has no \(name) any more; it has a comment, and stays")
+            if let work = work(on: current, writtenAs: old) {
+                kept.append("\(row.key): the document has no \(name) any more; it \(work), and stays")
             } else {
                 remove(current)
                 isChanged = true
@@ -181,6 +177,12 @@ package struct TableEditor {
             let text = lines.map { String($0.drop { $0 == " " }) }.joined(separator: " ")
             edits.append((start..<start, " " + (text.hasSuffix(",") ? String(text.dropLast()) : text)))
         }
+    }
+
+    /// What a person has done to a member since an import wrote it; `nil` for nothing.
+    private func work(on member: JSON5Member, writtenAs old: JSONValue) -> String? {
+        if JSONValue(member.value.value) != old { return "was edited" }
+        return hasComment(member) ? "has a comment" : nil
     }
 
     /// Whether a person's comment would go with a member, or would be left without it: one within it, behind it in the same

@@ -101,11 +101,13 @@ extension OpenAPICommand {
 
     /// The folder of the last import of a domain: the one with its state, at most six levels below the working directory.
     private static func lastFolder(_ domain: String) throws(UsageError) -> String? {
-        var (found, level): ([String], [String]) = ([], ["."])
-        for _ in 0...6 {
-            found += level.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+        var level = ["."]
+        var all = level
+        for _ in 0..<6 {
             level = level.flatMap { parent in folders(in: parent).map { parent == "." ? $0 : "\(parent)/\($0)" } }
+            all += level
         }
+        let found = all.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
         guard found.count > 1 else { return found.first }
         let list = found.prefix(3).joined(separator: ", ")
         throw UsageError("\(domain) was imported into \(list); name one of them with --to DIR")
