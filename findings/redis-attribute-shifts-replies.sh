@@ -7,7 +7,7 @@
 # Seen:     DEBUG PROTOCOL ATTRIB   hiredis  [b'key-popularity', [b'key:123', 90]]    own parser  InvalidResponse
 #           GET second              hiredis  b'Some real reply following the attribute'
 #           ECHO third              hiredis  b'2', the value of second
-# Matters:  a pool gives such a connection to the next caller, whose replies are wrong ones of the right type. Redis itself sends
+# Matters:  a pool gives such a connection to the next caller, whose replies are wrong but look right. Redis itself sends
 #           attributes from DEBUG only; the protocol allows them to any server and proxy that speaks RESP3.
 # Everything is in a temporary folder with a venv of its own, on free loopback ports. Exits with 0 if the behaviour is as
 # above, with 1 if it has changed, with another code if it could not be tried.
