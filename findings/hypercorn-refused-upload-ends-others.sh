@@ -8,7 +8,7 @@
 #           stream 3  POST: 413 after its first DATA frame, then a second DATA frame
 #           stream 1  GET, at the same time                 the connection ends after the first lines, no GOAWAY
 # Matters:  each upload that is too large ends all other calls of that client with a lost connection. A client that takes such a
-#           loss as a reason to send its upload again does it once more. On HTTP/1.1 the upload gets its 413 and nothing else ends.
+#           loss as a reason to send its upload again does it once more. On HTTP/1.1 only the upload itself ends, with its 413.
 # Everything is in a temporary folder with a venv of its own, on free loopback ports. Exits with 0 if the behaviour is as
 # above, with 1 if it has changed, with another code if it could not be tried.
 set -euo pipefail
