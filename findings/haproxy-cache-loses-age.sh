@@ -105,6 +105,6 @@ finally:
     server.terminate()
     server.wait()
 as_found = new == old == again == ("origin", None) and stale[0] == "store" and int(stale[1]) >= 6
-print("as found: the first answer has lost its Age, the store is too slow" if as_found else "the behaviour has changed")
+print("as found: the first answer has lost its Age, the store keeps it too long" if as_found else "the behaviour has changed")
 sys.exit(0 if as_found else 1)
 PYTHON
