@@ -170,7 +170,7 @@ extension Engine {
         let (rules, head) = (transfer.machine.rules, transfer.head)
         let isChecked = transfer.plan.checksDigests && !transfer.machine.isUpgraded
         guard isChecked, !rules.hasNoBody(head.status), !rules.mayBeRetriedByLibcurl(head.status) else { return nil }
-        return BodyDigest(head.headers, status: head.status)
+        return BodyDigest(head.headers, status: head.status, isDecoded: transfer.decoder != nil)
     }
 
     /// Whether the head is a redirect that the caller follows (RFC 9110 §15.4).
@@ -253,7 +253,9 @@ extension Engine {
         case .decompressionBomb:
             return refuse(transfer, EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
         }
-        if transfer.decoder == nil { transfer.digest?.update(bytes) }
+        if let digest = transfer.digest {
+            transfer.decoder == nil ? digest.update(bytes) : digest.updatePlain(bytes)
+        }
         keep(bytes, transfer)
         return bytes.count
     }
