@@ -150,14 +150,56 @@ import Testing
         #expect(used.text == "breaking  ListAnimals: GET /animals is GET /beasts  (used by zoo.listAnimals)\n")
     }
 
+    @Test func editedSwiftFileIsNotReplaced() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let food = "Sources/App/Zoo/Food.swift"
+        let made = try text(food)
+        // A formatter changes white space only.
+        try write(made.replacing("    ", with: "  "), food)
+        #expect(try await openapi("import", "zoo.yaml").exitCode == 0)
+        #expect(try text(food) == made)
+        try write(made + "extension Feed { var mine: Int { 1 } }\n", food)
+        try write(Self.document.replacing("/food", with: "/meals"), "zoo.yaml")
+        let refused = try await openapi("import", "zoo.yaml")
+        #expect(refused.exitCode == 2 && refused.err.contains("\(food) was edited"), "\(refused.err)")
+        #expect(try text("Config/domains.json5").contains("/food"))
+        try FileManager.default.removeItem(atPath: folder.path(of: food))
+        #expect(try await openapi("import", "zoo.yaml").exitCode == 0)
+    }
+
+    @Test func deletedRowComesBackWhenItIsNamed() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let rows = try text("Config/domains.json5").split(separator: "\n", omittingEmptySubsequences: false)
+        try write(rows.filter { !$0.contains("zoo.feed") }.joined(separator: "\n"), "Config/domains.json5")
+        let kept = try await openapi("import", "zoo.yaml")
+        #expect(
+            kept.text.contains("kept: zoo.feed was removed from the table and stays out, so calls of its type fail"))
+        let back = try await openapi("import", "zoo.yaml", "--operations", "feed")
+        #expect(back.text.contains("new in the table: zoo.feed"), "\(back.text)")
+    }
+
+    @Test func whatTheAppHasToSetIsSaid() async throws {
+        let secured =
+            Self.document.replacing("\npaths:", with: "\nsecurity: [{ key: [] }]\npaths:")
+            + "\ncomponents: { securitySchemes: { key: { type: http, scheme: bearer } } }\n"
+        try write(secured, "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml", "--all")
+        #expect(result.text.contains("to do: the app sets configuration.authenticators[\"key\"]"), "\(result.text)")
+        #expect(try await !openapi("import", "zoo.yaml").text.contains("to do"))
+    }
+
     @Test func laterImportFindsTheFolderOfTheFirst() async throws {
         _ = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--to", "Generated/Zoo")
         let again = try await openapi("import", "zoo.yaml", "--tags", "Food")
         #expect(again.exitCode == 0 && again.text.contains("wrote Generated/Zoo/Food.swift"))
-        _ = try await openapi("import", "zoo.yaml", "--all", "--to", "Other")
+        let second = try await openapi("import", "zoo.yaml", "--all", "--to", "Other")
+        #expect(second.exitCode == 2 && second.err.contains("zoo was imported into Generated/Zoo already"))
+        #expect(try !files().contains { $0.hasPrefix("Other") })
+        #expect(try await openapi("import", "zoo.yaml", "--to", "Generated/../Generated/Zoo").exitCode == 0)
+        try FileManager.default.copyItem(atPath: folder.path(of: "Generated"), toPath: folder.path(of: "Other"))
         let unclear = try await openapi("import", "zoo.yaml")
         #expect(unclear.exitCode == 2)
         #expect(
-            unclear.err.contains("zoo was imported into Other, Generated/Zoo; name one of them with --to DIR"))
+            unclear.err.contains("zoo was imported into Generated/Zoo, Other/Zoo; name one of them with --to DIR"))
     }
 }

@@ -182,6 +182,18 @@ import Testing
         }
     }
 
+    @Test func overrideThatLeadsNowhereIsNamed() throws {
+        let text = document(#"{"type": "string"}"#)
+        let importer = try OpenAPIImporter.of(
+            text, overrides: ##"{"#/paths/~1x/git": { name: "A" }, "#/paths/~1x/get": { name: "B" }}"##)
+        let warnings = try importer.run(choosing: .all).warnings.map(\.description)
+        #expect(
+            warnings == [
+                "overrides.json5:1: there is no git at #/paths/~1x in the document, so #/paths/~1x/git changes nothing; did "
+                    + "you mean get?"
+            ])
+    }
+
     @Test func plainScalarsFollowTheCoreSchema() throws {
         let text =
             "{a: yes, b: 012, c: 1.5, d: ~, e: 0x10, f: 2024-01-01, g: 1e3, h: '1', i: -, j: .5, k: True, 200: x}"

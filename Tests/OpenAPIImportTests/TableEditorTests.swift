@@ -82,7 +82,8 @@ import Testing
         #expect(
             editor.kept == [
                 "zoo: the document says baseURL: \"https://new.example.org\", and the table has been edited",
-                "zoo.a was removed from the table, and stays out",
+                "zoo.a was removed from the table and stays out, so calls of its type fail; name its operation with "
+                    + "--operations to have it back",
                 "zoo.b: the document says path: \"/bb\", and the table has been edited",
             ])
     }

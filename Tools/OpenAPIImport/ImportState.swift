@@ -11,6 +11,8 @@ package struct ImportState {
     package var table: JSONValue?
     /// The names of the Swift files.
     package var files: [String] = []
+    /// The digests of their texts, by which an edited one is known.
+    package var digests: [String: String] = [:]
 
     package init() {}
 
@@ -24,6 +26,7 @@ package struct ImportState {
         func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
         (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
         (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
+        digests = (json["digests"].object ?? [:]).compactMapValues(\.string)
         self.table = table
     }
 
@@ -31,7 +34,7 @@ package struct ImportState {
         let json: JSONValue = [
             "format": 1, "all": .bool(isAll), "public": .bool(isPublic), "tags": .array(tags.map(JSONValue.string)),
             "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
-            "table": table ?? .null,
+            "digests": .object(digests.mapValues(JSONValue.string)), "table": table ?? .null,
         ]
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }

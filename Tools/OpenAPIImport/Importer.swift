@@ -29,6 +29,10 @@ package final class OpenAPIImporter {
         package var examples: [(name: String, text: String)] = []
         package var warnings: [ImportWarning] = []
         package var skipped: [(operation: String, reason: String)] = []
+        /// The rows of the calls that a person has named now, which come back if they were removed from the table.
+        package var restored: Set<String> = []
+        /// The authenticators that the rows name and the app provides, and the schemes of the document in words.
+        package var authenticators: [(name: String, words: String)] = []
         /// The number of calls, and of those that have a `JSONValue` in them.
         package var calls = 0
         package var vague = 0
@@ -86,7 +90,10 @@ package final class OpenAPIImporter {
         return list
     }
 
-    package func run(choosing choice: Choice, isPublic: Bool = false) throws(ImportProblem) -> Result {
+    /// - Parameter operations: names of operations whose rows come back if they were removed from the table.
+    package func run(
+        choosing choice: Choice, isPublic: Bool = false, restoring operations: [String] = []
+    ) throws(ImportProblem) -> Result {
         let generation = try generate(choice)
         let files = SwiftFiles(
             generation.plans, title: api.title, source: Self.fileName(reader), isPublic: isPublic)
@@ -96,6 +103,10 @@ package final class OpenAPIImporter {
         result.skipped = generation.skipped
         result.calls = generation.plans.count
         result.vague = generation.plans.count(where: \.isVague)
+        result.restored = Set(
+            generation.plans.filter { operations.contains(where: $0.operation.head.isNamed) }.map(\.row))
+        let named = generation.table.authenticators
+        result.authenticators = api.schemes.filter { named.contains($0.name) }.map { ($0.name, $0.words) }
         return result
     }
 
@@ -158,6 +169,7 @@ package final class OpenAPIImporter {
         let domainRow = RowSettings.domain(api) { message in
             warnings.append(ImportWarning(place: reader.documents.place(of: reader.documents.root), message: message))
         }
+        warnings += overrides.unused(in: reader.documents)
         let table = ImportedTable(
             domain: domain, domainRow: domainRow, rows: plans.map { ($0.row, RowSettings.row($0, domain: domain)) },
             comment: api.schemes.map { "\($0.name): \($0.words)" }.joined(separator: "; "))

@@ -13,6 +13,7 @@ struct Overrides {
     private(set) var formats: [String: SwiftType] = [:]
     private var types: [String: SwiftType] = [:]
     private var names: [String: String] = [:]
+    private var places: [(place: Place, pointer: String)] = []
 
     init() {}
 
@@ -33,6 +34,9 @@ struct Overrides {
                 throw ImportProblem(
                     "\(place): \(member.key) is neither formats nor a JSON pointer such as #/components")
             }
+            if member.key != "formats" {
+                places.append((Place(file: file, line: place.line, pointer: ""), String(member.key.dropFirst())))
+            }
             for setting in settings {
                 let place = document.source.position(of: setting.keyRange.lowerBound)
                 guard case .string(let text) = setting.value.value, !text.isEmpty else {
@@ -52,6 +56,26 @@ struct Overrides {
                 default: throw ImportProblem("\(place): there is no \(setting.key); write type or name")
                 }
             }
+        }
+    }
+
+    /// A warning for each pointer that leads nowhere in the document.
+    func unused(in documents: Documents) -> [ImportWarning] {
+        places.compactMap { place, pointer in
+            var found: Spot? = documents.root
+            for step in Pointer.steps(pointer) {
+                guard let spot = found else { break }
+                found = spot[step] ?? Int(step).flatMap { spot.elements.indices.contains($0) ? spot.elements[$0] : nil }
+                guard found == nil else { continue }
+                let near =
+                    NearestName.of(step, among: spot.node.members?.names ?? []).map { "; did you mean \($0)?" } ?? ""
+                return ImportWarning(
+                    place: place,
+                    message:
+                        "there is no \(step) at #\(spot.pointer) in the document, so #\(pointer) changes nothing\(near)"
+                )
+            }
+            return nil
         }
     }
 

@@ -8,6 +8,11 @@ package struct ImportedTable: Sendable {
     /// The security schemes in words.
     let comment: String
 
+    /// The names of the authenticators in the rows.
+    var authenticators: Set<String> {
+        Set(([domainRow] + rows.map(\.row)).compactMap { $0["authenticator"]?.string })
+    }
+
     /// Names and values, for the next import: what differs from them was edited by a person.
     package var json: JSONValue {
         let rows = JSONValue.object(Dictionary(self.rows.map { ($0.name, $0.row.json) }) { first, _ in first })

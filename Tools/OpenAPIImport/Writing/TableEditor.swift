@@ -12,13 +12,18 @@ package struct TableEditor {
     /// Where the document and a person say different things, and the person's word stands.
     package private(set) var kept: [String] = []
 
+    private let restored: Set<String>
     private let document: JSON5Document
     private var edits: [(range: Range<Int>, text: String)] = []
 
     /// - Parameters:
     ///   - text: the table; `nil` for none yet.
     ///   - base: ``ImportedTable/json`` of the last import; `nil` for the first.
-    package init(_ text: String?, file: String, base: JSONValue?, new: ImportedTable) throws(ImportProblem) {
+    ///   - restored: The rows that come back if a person has removed them.
+    package init(
+        _ text: String?, file: String, base: JSONValue?, new: ImportedTable, restoring restored: Set<String> = []
+    ) throws(ImportProblem) {
+        self.restored = restored
         guard let text else {
             self.text = Self.fresh(new)
             document = JSON5Document([], name: file)
@@ -88,10 +93,13 @@ package struct TableEditor {
         for (name, row) in new {
             let current = rows.first { $0.key == name }
             switch (current, base[name]) {
-            case (nil, nil):
+            case (nil, let base) where base == nil || restored.contains(name):
                 lines.append(JSON5Text.member(name, row, indent: 4))
                 added.append(name)
-            case (nil, _?): kept.append("\(name) was removed from the table, and stays out")
+            case (nil, _):
+                kept.append(
+                    "\(name) was removed from the table and stays out, so calls of its type fail; name its operation with "
+                        + "--operations to have it back")
             case (let current?, let base): update(current, base, row)
             }
         }

@@ -1,3 +1,4 @@
+import Cryptography
 import DomainTables
 import Glibc
 import LATNetworking
@@ -11,7 +12,7 @@ extension OpenAPICommand {
         let domain = importer.domain
         let hasChoice =
             arguments.contains(Self.all) || arguments.contains(Self.tags) || arguments.contains(Self.operations)
-        let folder = try arguments.value(Self.folder) ?? Self.lastFolder(domain) ?? Self.standardFolder(domain)
+        let folder = try self.folder(domain)
         guard let folder else {
             if !hasChoice { return try list(importer, console) }
             throw UsageError("Sources has no single target; name the folder of the Swift files with --to DIR")
@@ -27,9 +28,11 @@ extension OpenAPICommand {
         if arguments.contains(Self.isPublic) { state.isPublic = true }
 
         // Everything is made before anything is written.
-        let result = try importer.run(choosing: choice, isPublic: state.isPublic)
+        let result = try importer.run(
+            choosing: choice, isPublic: state.isPublic, restoring: list(Self.operations))
         let oldTable = try Self.text(of: table.path)
-        let editor = try TableEditor(oldTable, file: table.path, base: state.table, new: result.table)
+        let editor = try TableEditor(
+            oldTable, file: table.path, base: state.table, new: result.table, restoring: result.restored)
         var writes = result.files.map { (path: "\(folder)/\($0.name)", text: $0.text) }
         for write in writes {
             let old = try Self.text(of: write.path)
@@ -38,8 +41,10 @@ extension OpenAPICommand {
                     "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
             }
         }
+        try Self.refuseEdited(writes, state, in: folder)
         let gone = state.files.filter { file in !result.files.contains { $0.name == file } && !file.contains("/") }
         state.files = result.files.map(\.name)
+        state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
         writes.append((table.path, editor.text))
         writes.append((stateFile, state.text))
@@ -95,22 +100,62 @@ extension OpenAPICommand {
             try console.print("\(word) in the table: \(list)")
         }
         for text in editor.kept { try console.print("kept: \(SafeText.line(text))") }
+        guard !editor.added.isEmpty else { return }
+        for (name, words) in result.authenticators {
+            let place = "configuration.authenticators[\"\(SafeText.line(name))\"]"
+            try console.print("to do: the app sets \(place): \(SafeText.line(words))")
+        }
     }
 
     // MARK: Files
 
-    /// The folder of the last import of a domain: the one with its state, at most six levels below the working directory.
-    private static func lastFolder(_ domain: String) throws(UsageError) -> String? {
+    /// The folder of the Swift files: that of the last import, which another one would only repeat, or the one that was named;
+    /// `nil` if there is neither, nor a usual place.
+    private func folder(_ domain: String) throws(UsageError) -> String? {
+        let known = Self.folders(of: domain)
+        guard let named = arguments.value(Self.folder) else {
+            guard known.count > 1 else { return known.first ?? Self.standardFolder(domain) }
+            let list = known.prefix(3).joined(separator: ", ")
+            throw UsageError("\(domain) was imported into \(list); name one of them with --to DIR")
+        }
+        let real = PathParts.resolved(named)
+        let isKnown = real != nil && known.contains { PathParts.resolved($0) == real }
+        guard let other = known.first, !isKnown else { return named }
+        throw UsageError(
+            "\(domain) was imported into \(other) already, and a second copy would declare the same types; leave out --to, "
+                + "move that folder to \(SafeText.line(named)) first, or give the other copy a --domain of its own")
+    }
+
+    /// - Throws: ``UsageError`` if a file is not as an import wrote it, but for white space, which a formatter changes.
+    private static func refuseEdited(
+        _ writes: [(path: String, text: String)], _ state: ImportState, in folder: String
+    ) throws {
+        let edited = try writes.filter { write in
+            let name = String(write.path.dropFirst(folder.utf8.count + 1))
+            guard let old = try text(of: write.path), let digest = state.digests[name] else { return false }
+            return Self.digest(old) != digest && Self.digest(old) != Self.digest(write.text)
+        }
+        guard let first = edited.first else { return }
+        let others = edited.count > 1 ? " and \(edited.count - 1) more" : ""
+        throw UsageError(
+            "\(first.path)\(others) was edited, and the import would write it anew; move the edits to a file of your own, such "
+                + "as an extension, or name them in a file for --overrides, then delete \(first.path) and import again")
+    }
+
+    private static func digest(_ text: String) -> String {
+        let bytes = text.utf8.filter { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+        return MessageDigest.hexadecimal((try? MessageDigest.of(Array(bytes), .sha256)) ?? [])
+    }
+
+    /// The folders with the state of an import of a domain, at most six levels below the working directory.
+    private static func folders(of domain: String) -> [String] {
         var level = ["."]
         var all = level
         for _ in 0..<6 {
             level = level.flatMap { parent in folders(in: parent).map { parent == "." ? $0 : "\(parent)/\($0)" } }
             all += level
         }
-        let found = all.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
-        guard found.count > 1 else { return found.first }
-        let list = found.prefix(3).joined(separator: ", ")
-        throw UsageError("\(domain) was imported into \(list); name one of them with --to DIR")
+        return all.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
     }
 
     /// A folder of the only target of the package.
