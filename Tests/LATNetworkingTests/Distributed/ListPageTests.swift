@@ -91,6 +91,23 @@ import Testing
         #expect(try await pages.next() != nil)
     }
 
+    @Test func lookaheadPaysWhileTheAppWorks() {
+        var lookahead = Lookahead()
+        lookahead.note(work: nil, wait: .milliseconds(50))
+        #expect(lookahead.pays)
+        lookahead.note(work: .milliseconds(4), wait: .milliseconds(50))
+        #expect(!lookahead.pays)
+        lookahead.note(work: .milliseconds(40), wait: .milliseconds(10))
+        #expect(lookahead.pays)
+        // A page without work in between does not stop it at once, several do.
+        lookahead.note(work: .zero, wait: .milliseconds(50))
+        lookahead.note(work: .zero, wait: .milliseconds(50))
+        #expect(lookahead.pays)
+        lookahead.note(work: .zero, wait: .milliseconds(50))
+        lookahead.note(work: .zero, wait: .milliseconds(50))
+        #expect(!lookahead.pays)
+    }
+
     @Test func loopIsAnErrorAfterThePageThatNamesIt() async throws {
         let server = try MockServer { request in
             .text("x").header("Link", "</\(request.path == "/a" ? "b" : "a")>; rel=next")

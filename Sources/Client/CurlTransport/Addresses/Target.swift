@@ -201,8 +201,18 @@ package enum URLReference {
 
     /// Whether both URLs surely have the same origin, because they are written in the same way up to their paths.
     package static func hasSameServer(_ url: String, as other: String) -> Bool {
-        let server = URLParts(url).beforePath
-        return !server.isEmpty && server == URLParts(other).beforePath && !UnixAddress.isOne(url)
+        let parts = URLParts(url)
+        let length = parts.beforePath.utf8.count
+        guard parts.isAbsolute, !UnixAddress.isOne(url) else { return false }
+        let isSame = url.utf8.withContiguousStorageIfAvailable { url in
+            other.utf8.withContiguousStorageIfAvailable { other in
+                guard let start = url.baseAddress, let otherStart = other.baseAddress, other.count > length else {
+                    return false
+                }
+                return other[length] == UInt8(ascii: "/") && memcmp(start, otherStart, length) == 0
+            }
+        }
+        return isSame == .some(.some(true))
     }
 
     /// Returns the absolute URL of a link that was found at `base`; `nil` when it is malformed. libcurl connects `http:///x` to

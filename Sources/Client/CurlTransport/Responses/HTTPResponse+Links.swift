@@ -18,10 +18,12 @@ extension HTTPResponse {
 
     /// The URL of the first link of the response itself with a relation in lower case, as the server wrote it.
     package func writtenLink(_ relation: String) -> String? {
-        headers[values: "Link"].lazy.flatMap(Link.all).first { link in
-            guard link.relations.contains(relation) else { return false }
-            return link.anchor.map { URLReference.resolve($0, against: url) == url } ?? true
-        }?.url
+        for value in headers[values: "Link"] {
+            for link in Link.all(in: value) where link.relations.contains(relation) {
+                if link.anchor.map({ URLReference.resolve($0, against: url) == url }) ?? true { return link.url }
+            }
+        }
+        return nil
     }
 
     /// The links of a response, in the order of the fields.

@@ -22,7 +22,8 @@ public struct Paging: Sendable, Hashable {
     /// The largest number of pages that are read. Default `nil`: all.
     public var limit: Int?
     /// Whether the next page is requested while the app works on the one that it has. If the loop is left early, one page was
-    /// requested that nobody reads. Default `true`.
+    /// requested that nobody reads. It is not requested ahead while the app's work takes less than a tenth of the time that a
+    /// page takes, since nothing would be won. Default `true`.
     public var prefetches = true
 
     package init(_ style: Style, items: String? = nil) {

@@ -81,8 +81,10 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             case .fields(let fields):
                 return fields.first { $0.value != nil && $0.name.equalsIgnoringASCIICase(name) }?.value
             case .wire(let head):
-                for line in WireLines(head) where line.hasName(name) { return line.value }
-                return nil
+                return WireLines.read(head) { lines in
+                    while let line = lines.next() { if line.hasName(name) { return line.value } }
+                    return nil
+                }
             }
         }
         set {
@@ -108,7 +110,11 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         case .fields(let fields):
             return fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? $0.value : nil }
         case .wire(let head):
-            return WireLines(head).filter { $0.hasName(name) }.map(\.value)
+            return WireLines.read(head) { lines in
+                var values: [String] = []
+                while let line = lines.next() { if line.hasName(name) { values.append(line.value) } }
+                return values
+            }
         }
     }
 
@@ -177,7 +183,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     public var count: Int {
         switch storage {
         case .fields(let fields): fields.count { $0.value != nil }
-        case .wire(let head): WireLines(head).reduce(0) { count, _ in count + 1 }
+        case .wire(let head): WireLines.read(head) { lines in lines.reduce(0) { count, _ in count + 1 } }
         }
     }
 
@@ -188,7 +194,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     package var fields: [Field] {
         switch storage {
         case .fields(let fields): fields
-        case .wire(let head): WireLines(head).map { Field(name: $0.name, value: $0.value) }
+        case .wire(let head): WireLines.read(head) { $0.map { Field(name: $0.name, value: $0.value) } }
         }
     }
 
@@ -229,27 +235,39 @@ extension HTTPHeaders: Hashable, CustomStringConvertible {
     }
 }
 
-/// The field lines of a received head, as slices of it.
+/// The field lines of a received head, as slices of it. They are valid only while they are read: every response is asked for
+/// several fields, and an array would check its bounds for each byte.
 private struct WireLines: Sequence, IteratorProtocol {
-    private var rest: ArraySlice<UInt8>
+    typealias Bytes = Slice<UnsafeBufferPointer<UInt8>>
+
+    private var rest: Bytes
     private var pastStatusLine = false
 
-    init(_ head: [UInt8]) { rest = head[...] }
+    static func read<Result>(_ head: [UInt8], _ body: (inout WireLines) -> Result) -> Result {
+        head.withUnsafeBufferPointer { head in
+            var lines = WireLines(rest: head[...])
+            return body(&lines)
+        }
+    }
+
+    private init(rest: Bytes) { self.rest = rest }
 
     struct Line {
-        let nameBytes: ArraySlice<UInt8>
-        let valueBytes: ArraySlice<UInt8>
+        let nameBytes: Bytes
+        let valueBytes: Bytes
         var name: String { String(decoding: nameBytes, as: UTF8.self) }
-        /// Bytes that are not UTF-8 are read as Latin-1, which is what servers that send them mean.
         var value: String {
-            let bytes = valueBytes.contains(0x0A) ? unfolded : valueBytes
-            return String(validating: bytes, as: UTF8.self)
-                ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+            valueBytes.contains(0x0A) ? Self.text(of: unfolded) : Self.text(of: valueBytes)
         }
         /// The value with every fold (a line end and the white space around it) replaced by one space.
-        private var unfolded: ArraySlice<UInt8> {
+        private var unfolded: [UInt8] {
             let parts = valueBytes.split(separator: 0x0A).map { $0.trimmed { $0.isFieldWhitespace || $0 == 0x0D } }
-            return ArraySlice(parts.filter { !$0.isEmpty }.joined(separator: [0x20]))
+            return Array(parts.filter { !$0.isEmpty }.joined(separator: [0x20]))
+        }
+        /// Bytes that are not UTF-8 are read as Latin-1, which is what servers that send them mean.
+        private static func text(of bytes: some Collection<UInt8>) -> String {
+            String(validating: bytes, as: UTF8.self)
+                ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
         }
         func hasName(_ other: String) -> Bool { equalIgnoringASCIICase(nameBytes, other.utf8) }
     }
@@ -271,7 +289,7 @@ private struct WireLines: Sequence, IteratorProtocol {
     }
 
     /// The next line, including its continuation lines (obs-fold, RFC 9112 §5.2).
-    private mutating func nextLine() -> ArraySlice<UInt8>? {
+    private mutating func nextLine() -> Bytes? {
         guard !rest.isEmpty else { return nil }
         var end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
         while end + 1 < rest.endIndex, rest[end + 1].isFieldWhitespace {

@@ -51,7 +51,7 @@ extension HTTPResponse.Link {
                 case "rel":
                     guard !hasRelation else { continue }
                     hasRelation = true
-                    link.relations = value.split { $0 == " " || $0 == "\t" }.map { $0.lowercased() }
+                    link.relations = value.utf8.split(whereSeparator: Self.isSpace).map { Substring($0).lowercased() }
                 case "anchor": link.anchor = link.anchor ?? value
                 default: if link.parameters[name] == nil { link.parameters[name] = value }
                 }

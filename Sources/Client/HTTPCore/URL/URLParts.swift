@@ -24,11 +24,13 @@ package struct URLParts: Sendable {
         var fragment = 0
     }
 
-    package init(_ text: some StringProtocol) {
-        self.text = Substring(text)
+    package init(_ text: String) { self.init(text[...]) }
+
+    package init(_ text: Substring) {
+        self.text = text
         offsets =
-            self.text.utf8.withContiguousStorageIfAvailable(Self.offsets)
-            ?? Array(self.text.utf8).withUnsafeBufferPointer(Self.offsets)
+            text.utf8.withContiguousStorageIfAvailable(Self.offsets)
+            ?? Array(text.utf8).withUnsafeBufferPointer(Self.offsets)
     }
 
     // MARK: Parts
@@ -244,8 +246,12 @@ package struct URLParts: Sendable {
     }
 
     private static func hasWebScheme(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
-        ["http", "https", "ws", "wss"].contains { scheme in
-            bytes.elementsEqual(scheme.utf8, by: { $0 | 0x20 == $1 })
+        guard bytes.count <= 5 else { return false }
+        // Every URL is asked, so the letters are compared as one number.
+        let letters = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1 | 0x20) }
+        switch letters {
+        case 0x6874_7470, 0x68_7474_7073, 0x7773, 0x77_7373: return true  // http, https, ws, wss
+        default: return false
         }
     }
 }

@@ -17,7 +17,10 @@ package struct UnixAddress: Hashable, Sendable {
     }
 
     /// Whether a text is meant as such a URL.
-    package static func isOne(_ url: some StringProtocol) -> Bool {
+    package static func isOne(_ url: String) -> Bool { isOne(url[...]) }
+
+    /// The same for a part of a text.
+    package static func isOne(_ url: Substring) -> Bool {
         url.utf8.first.map { $0 | 0x20 } == UInt8(ascii: "u") && url.prefix(5).lowercased() == "unix:"
     }
 

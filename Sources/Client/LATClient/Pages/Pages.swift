@@ -33,6 +33,8 @@ extension Paging {
         private let pages: Pages<Page>
         private var walk: PageWalk
         private var ahead: Task<(page: Page, response: HTTPResponse), any Error>?
+        private var lookahead = Lookahead()
+        private var delivery: ContinuousClock.Instant?
         private var failure: NetworkError?
         private var hasEnded = false
 
@@ -52,18 +54,21 @@ extension Paging {
             // Until the next page is known, an error ends the list.
             hasEnded = true
             if let limit = pages.limit, limit <= 0 { return nil }
+            let start = ContinuousClock.now
             let (page, response) = try await fetch()
+            lookahead.note(work: delivery.map { $0.duration(to: start) }, wait: start.duration(to: .now))
             switch try walk.advance(after: response) {
             case .nothing: return nil
             case .last: break
             case .broken(let error): failure = error
             case .more:
                 hasEnded = false
-                if pages.prefetches {
+                if pages.prefetches, lookahead.pays {
                     // The request is made on this thread: another one would only be woken to hand it over.
                     ahead = Task.immediate { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
                 }
             }
+            delivery = .now
             return page
         }
 
@@ -76,6 +81,29 @@ extension Paging {
                 ahead.cancel()
             }
         }
+    }
+}
+
+/// Decides whether the next page is worth a request ahead. A pure value.
+///
+/// Such a request runs in a task of its own, which costs more than it saves when the app takes no time for its pages.
+struct Lookahead: Sendable {
+    private var work = Duration.zero
+    private var wait = Duration.zero
+    private var isFirst = true
+
+    /// Whether the app has lately worked for a tenth of the time that it waits for a page. Nothing is known after the first page.
+    var pays: Bool { isFirst || work * 10 >= wait }
+
+    /// Notes the times of one page.
+    ///
+    /// - Parameters:
+    ///   - work: the time between the page before and the demand for this one; `nil` for the first.
+    ///   - wait: the time between the demand and the page.
+    mutating func note(work latest: Duration?, wait: Duration) {
+        // A long work is remembered for a few pages, so that pages of different sizes do not stop what pays in the mean.
+        if let latest { (isFirst, work) = (false, max(latest, work / 2)) }
+        self.wait = wait
     }
 }
 
