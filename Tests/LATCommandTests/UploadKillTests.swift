@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import HTTPCore
 import LATTesting
 import TestSupport
 import Testing
@@ -96,8 +97,11 @@ import Testing
         process.send(signal: SIGINT)
         let result = await process.result
         #expect(result.exitCode == 130, "\(result.err)")
+        #expect(result.err.contains("stopped after ") && result.err.contains("run the same command to go on"))
         server.bodyReadRate = nil
-        #expect(try await LatProcess.run(command).exitCode == 0)
+        let report = try JSONValue(parsing: try await LatProcess.run(command + ["--format", "json"]).text)
+        #expect(report["resumable"].string == "standard" && report["resumed"].int ?? 0 >= 1 << 20, "\(report)")
+        #expect(report["uploadURL"].string?.hasPrefix(server.url("/files/")) == true)
         #expect(uploads.contents == [content])
         #expect(server.requests.count { $0.method == "PUT" } == 1)
     }
@@ -122,12 +126,39 @@ import Testing
         for url in urls {
             let result = try await LatProcess.run(["upload", url, path, "--resumable"], environment: environment)
             #expect(result.exitCode == 0, "\(url): \(result.err)")
+            #expect(result.err.contains("names no protocol") == (url == plain.url("/a")), "\(url): \(result.err)")
         }
         #expect(!tus.lines("PATCH ").isEmpty && !s3.lines("PUT 200").isEmpty && uploads.contents == [content])
         #expect(plain.requests.last?.body == content)
         plain.enqueue(.status(503))
         let busy = try await LatProcess.run(["upload", plain.url("/a"), path, "--resumable", "--retries", "0"])
         #expect(busy.exitCode == 1 && busy.err.contains("what it speaks is unknown"), "\(busy.err)")
+        plain.enqueue(.status(405), .status(405), .status(405))
+        let refused = try await LatProcess.run(["upload", plain.url("/files"), path, "--resumable"])
+        let next = "if the server speaks tus, write --resumable tus, or \(plain.url("/files/")) as the address"
+        #expect(refused.exitCode == 1 && refused.err.contains(next), "\(refused.err)")
+    }
+
+    /// The next run says why it does not go on.
+    @Test(arguments: ["file", "server"]) func restartIsExplained(change: String) async throws {
+        let server = try MockServer()
+        server.bodyLimit = 0
+        server.bodyReadRate = 2 << 20
+        let uploads = server.resumableUploads()
+        let command = ["upload", server.url("/files"), path, "--resumable", "standard", "--part-size", "65536"]
+        let process = try LatProcess(command)
+        try await eventually("some bytes") { uploads.receivedBytes > 1 << 18 }
+        process.send(signal: SIGINT)
+        #expect(await process.result.exitCode == 130)
+        server.bodyReadRate = nil
+        switch change {
+        case "file": _ = try directory.writePattern(byteCount: 50_000, to: "files/big.bin")
+        default: uploads.forgetAll()
+        }
+        let result = try await LatProcess.run(command + ["--format", "json"])
+        let reason = change == "file" ? "the file has changed" : "the server does not know the earlier upload"
+        #expect(result.exitCode == 0 && result.err.contains(reason), "\(result.err)")
+        #expect(try JSONValue(parsing: result.text)["resumed"].int == 0)
     }
 
     @Test(arguments: [

@@ -18,6 +18,8 @@ final class UploadMonitor: Sendable {
     private let state: Mutex<State>
     private let latest: LatestValue<TransferProgress>
     private let start = ContinuousClock.now
+    /// What has become of an earlier run; `nil` for an upload in one request.
+    let resumption = Mutex<ResumableUpload.Resumption?>(nil)
 
     init(_ items: [UploadItem]) {
         let ledger = UploadLedger(items)

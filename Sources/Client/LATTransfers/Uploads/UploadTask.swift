@@ -49,6 +49,7 @@ public final class UploadTask<Value: Sendable>: CallHandle {
     ) {
         self.monitor = monitor
         outcome = Outcome<Value>()
+        monitor.resumption.withLock { $0 = ResumableUpload.Resumption() }
         call = RequestTask(whole)
         let work = Task.detached(executorPreference: TransferExecutor.shared) { [discards] in
             let response = try await UploadJob(order, monitor).run(discards: { discards.isSet })
@@ -84,6 +85,10 @@ public final class UploadTask<Value: Sendable>: CallHandle {
 
     /// The progress now.
     public var currentProgress: TransferProgress { monitor.progress }
+
+    /// What has become of an earlier run of a ``ResumableUpload`` so far, and where the upload is on the server; `nil` for an
+    /// upload in one request.
+    public var resumption: ResumableUpload.Resumption? { monitor.resumption.withLock(\.self) }
 
     /// The response. Any number of tasks may wait for it; cancelling one of them ends only its waiting.
     ///

@@ -8,9 +8,32 @@ extension UploadJob {
         if let removal = files.removal, await remove(removal) { files.removeRemoval() }
         guard let journal = files.journal else { return files.removeJournal() }
         guard order.upload.resumesEarlierRun, !journal.isRemoved, journal.file == version else {
+            if order.upload.resumesEarlierRun, !journal.isRemoved {
+                monitor.resumption.withLock { $0?.restart = .fileChanged }
+            }
             return await remove(journal) ? files.removeJournal() : files.setAsideJournal()
         }
-        state.withLock { $0.plan.resume(from: journal) }
+        state.withLock { state in
+            state.plan.resume(from: journal)
+            state.unasked = Set(state.plan.lanes.indices)
+        }
+    }
+
+    /// Notes where the upload is, and what an earlier run has sent when the server tells it for the first time.
+    func noteResumption(_ state: inout State, _ step: UploadPlan.Step) {
+        var earlier: Int64 = 0
+        switch step {
+        case .ask(let lane): if state.unasked.remove(lane) != nil { earlier = state.plan.lanes[lane].size }
+        case .list where state.plan.serialStep?.isQuestion != true && !state.unasked.isEmpty:
+            state.unasked = []
+            earlier = state.plan.stored
+        case .probe, .create, .begin, .list, .send, .complete, .verify: break
+        }
+        monitor.resumption.withLock {
+            $0?.byteCount += earlier
+            $0?.canContinue = state.plan.hasUpload
+            if let url = state.plan.url(order.request.url, state.response) { $0?.url = url }
+        }
     }
 
     private func remove(_ journal: UploadJournal) async -> Bool {

@@ -29,6 +29,8 @@ final class UploadJob: Sendable {
         var written: UploadJournal?
         /// The checksums that were computed, so that a repeated request needs none.
         var digests: [UploadMessage.Checksum: [UInt8]] = [:]
+        /// The lanes of an earlier run that the server has not been asked about yet.
+        var unasked: Set<Int> = []
         /// Ends the request that is being sent.
         var stop: (@Sendable () -> Void)?
     }
@@ -152,7 +154,13 @@ final class UploadJob: Sendable {
             let plan = state.plan
             state.plan.startOver()
             state.stored = 0
+            state.unasked = []
             return (plan, state.plan.hasRestartedTooOften)
+        }
+        monitor.resumption.withLock {
+            var next = ResumableUpload.Resumption()
+            next.restart = plan.hasUpload ? .forgotten : $0?.restart
+            $0 = next
         }
         _ = await remove(plan)
         journaling.withLock { _ in
@@ -233,6 +241,7 @@ final class UploadJob: Sendable {
                 if outcome == .finished {
                     state.response = state.plan.completes(step) ? response : state.candidate ?? response
                 }
+                noteResumption(&state, step)
                 if case .unusable = outcome { state.isUseless = true }
                 if outcome == .failed { state.hasFailed = true }
                 settle(&state, worker)

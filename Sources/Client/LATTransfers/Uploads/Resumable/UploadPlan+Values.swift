@@ -14,6 +14,9 @@ extension UploadPlan {
         /// What identifies a stored part.
         var part: Part?
         var worker: Int?
+
+        /// The bytes that the server has.
+        var size: Int64 { isDone ? Int64(range.count) : stored }
     }
 
     /// What the server says of a stored part.

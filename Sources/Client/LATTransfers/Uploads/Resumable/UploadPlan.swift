@@ -80,10 +80,23 @@ struct UploadPlan: Hashable, Sendable {
     var workerCount: Int { shape == .sequence ? 1 : min(parallel, max(1, lanes.count { !$0.isDone })) }
 
     /// The bytes that the server has.
-    var stored: Int64 { isFinished ? total : lanes.reduce(0) { $0 + ($1.isDone ? Int64($1.range.count) : $1.stored) } }
+    var stored: Int64 { isFinished ? total : lanes.reduce(0) { $0 + $1.size } }
 
     /// Whether the server has an upload that could be continued or has to be removed.
     var hasUpload: Bool { upload != nil || lanes.contains { $0.address != nil } }
+
+    /// The URL of the upload on the server; `nil` while it has none.
+    ///
+    /// - Parameters:
+    ///   - target: The URL that the caller named.
+    ///   - response: The result.
+    func url(_ target: String, _ response: HTTPResponse?) -> String? {
+        switch shape {
+        case .sequence: lanes[0].address
+        case .joined: isFinished ? response?.createdURL : nil
+        case .parts: upload.map { _ in target }
+        }
+    }
 
     var hasRestartedTooOften: Bool { restarts > Self.maxRestarts }
 
