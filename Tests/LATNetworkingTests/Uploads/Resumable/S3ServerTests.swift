@@ -47,44 +47,52 @@ import Testing
         #expect(server.requests.count { $0.method == "PUT" } == 1)
     }
 
+    /// Parts from this number on do not arrive.
     private struct SlowParts: Interceptor {
+        let first: Int
+
         func intercept(
             _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
         ) async throws -> HTTPResponse {
             var request = request
-            if ["5", "6"].contains(where: { request.url.contains("partNumber=\($0)") }) { request.maxSendRate = 1 }
+            if (first...9).contains(where: { request.url.contains("partNumber=\($0)") }) { request.maxSendRate = 1 }
             return try await next(request)
         }
+    }
+
+    private func slow(from first: Int) throws -> CentralRequestManager {
+        try .make {
+            $0.signer = manager.configuration.signer
+            $0.interceptors = [SlowParts(first: first)]
+        }
+    }
+
+    private func parts(_ server: S3Server) -> Int {
+        server.requests.count { $0.method == "PUT" && $0.status == 200 }
     }
 
     @Test func storedPartsAreNotSentAgain() async throws {
         let fixture = try UploadFixture(size: 6 << 20)
         let server = try await serve()
-        // The last two parts do not arrive in the first run.
-        let slow = try CentralRequestManager.make {
-            $0.signer = manager.configuration.signer
-            $0.interceptors = [SlowParts()]
-        }
         let request = HTTPRequest("PUT", server.url("big.bin"), body: .file(fixture.path))
         let s3 = ResumableUpload.s3(partSize: 1 << 20, parallel: 2)
-        let first = slow.upload(request, resumable: s3)
-        try await eventually("four parts") { server.requests.count { $0.method == "PUT" && $0.status == 200 } == 4 }
+        let first = try slow(from: 5).upload(request, resumable: s3)
+        try await eventually("four parts") { parts(server) == 4 }
         first.cancel(keepingProgress: true)
         #expect(await failure { try await first.value }?.kind == .cancelled)
         _ = try await manager.upload(request, resumable: s3).value
         #expect(try await object(server).body.data == fixture.content)
         #expect(server.requests.count { $0.target.contains("max-parts") } == 1)
-        #expect(server.requests.count { $0.method == "PUT" && $0.status == 200 } == 6, "\(server.requests)")
+        #expect(parts(server) == 6, "\(server.requests)")
         #expect(server.requests.count { $0.target.hasSuffix("?uploads=") } == 1)
     }
 
     @Test func cancelledUploadLeavesNothing() async throws {
         let fixture = try UploadFixture(size: 6 << 20)
         let server = try await serve()
-        var request = HTTPRequest("PUT", server.url("big.bin"), body: .file(fixture.path))
-        request.maxSendRate = 1 << 20
-        let upload = manager.upload(request, resumable: .s3(partSize: 1 << 20, parallel: 2))
-        await upload.reach(2 << 20)
+        let request = HTTPRequest("PUT", server.url("big.bin"), body: .file(fixture.path))
+        let upload = try slow(from: 3).upload(request, resumable: .s3(partSize: 1 << 20, parallel: 2))
+        try await eventually("two parts") { parts(server) == 2 }
         upload.cancel()
         #expect(await failure { try await upload.value }?.kind == .cancelled)
         let list = try await manager.startRequest("GET", server.url("?uploads="))
@@ -95,17 +103,15 @@ import Testing
     @Test func removedUploadStartsOver() async throws {
         let fixture = try UploadFixture(size: 3 << 20)
         let server = try await serve()
-        var request = HTTPRequest("PUT", server.url("big.bin"), body: .file(fixture.path))
-        request.maxSendRate = 1 << 20
+        let request = HTTPRequest("PUT", server.url("big.bin"), body: .file(fixture.path))
         let s3 = ResumableUpload.s3(partSize: 1 << 20, parallel: 1)
-        let first = manager.upload(request, resumable: s3)
-        await first.reach(2 << 20)
+        let first = try slow(from: 3).upload(request, resumable: s3)
+        try await eventually("two parts") { parts(server) == 2 }
         first.cancel(keepingProgress: true)
         _ = await failure { try await first.value }
         let list = try await manager.startRequest("GET", server.url("?uploads="))
         let id = try #require(XMLText.value(of: "UploadId", in: list.text ?? ""))
         _ = try await manager.startRequest("DELETE", server.url("big.bin?uploadId=\(id)"))
-        request.maxSendRate = nil
         _ = try await manager.upload(request, resumable: s3).value
         #expect(try await object(server).body.data == fixture.content)
     }
