@@ -161,12 +161,14 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// The numbers of requests that hosts take at once, by host; empty without ``RequestLimits/adaptive``.
     var adaptiveLimits: [String: Int] { hosts.compactMapValues { $0.adaptive?.limit } }
 
-    /// The strictest of the host's policies that say how many requests a whole window allows.
+    /// The strictest of the host's policies that say how many requests a whole window allows. The rate and a burst together
+    /// stay below the quota of a window.
     func toldRate(of host: String) -> RequestLimits.RateLimit? {
         (hosts[host]?.quotas.values).map { quotas in
             quotas.compactMap { quota -> RequestLimits.RateLimit? in
                 guard let limit = quota.limit, limit > 0, let window = quota.window, window > .zero else { return nil }
-                return RequestLimits.RateLimit(perSecond: Double(limit) / window.inSeconds, burst: max(1, limit / 10))
+                let rate = 0.95 * Double(limit) / window.inSeconds
+                return RequestLimits.RateLimit(perSecond: rate, burst: max(1, limit / 20))
             }.min { $0.perSecond < $1.perSecond }
         } ?? nil
     }
