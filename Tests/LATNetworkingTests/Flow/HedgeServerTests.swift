@@ -89,11 +89,13 @@ import Testing
         let clock = ContinuousClock()
         let end = clock.now + .seconds(seconds)
         let stalling = Task {
-            for turn in 0... where clock.now < end {
+            var turn = 0
+            while clock.now < end {
                 try await Task.sleep(for: .milliseconds(2_700))
                 proxy.servers[turn % 4].stall(true)
                 try? await Task.sleep(for: .milliseconds(300))
                 proxy.servers[turn % 4].stall(false)
+                turn += 1
                 if Task.isCancelled { return }
             }
         }

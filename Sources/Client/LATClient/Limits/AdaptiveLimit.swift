@@ -86,9 +86,12 @@ struct AdaptiveLimit: Sendable {
         }
         window.mostRunning = max(window.mostRunning, running)
         let average = window.count > 0 ? window.sum / Double(window.count) : best ?? 0
-        let isFull =
-            window.count + window.refused >= max(Self.fewestSamples, limit / 2) || window.refused >= max(3, limit / 2)
-        guard isFull, (now - window.began).inSeconds >= average else { return }
+        // Refusals come at once, and their places are taken at once: waiting for a response would mean many more of them.
+        guard
+            window.refused >= max(3, limit / 2)
+                || window.count + window.refused >= max(Self.fewestSamples, limit / 2)
+                    && (now - window.began).inSeconds >= average
+        else { return }
         if let probe { end(probe, average, at: now) } else { adjust(average, at: now) }
         if window.refused > 0 {
             exact = within(exact * (1 - window.decrease))
