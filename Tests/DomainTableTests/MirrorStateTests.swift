@@ -35,6 +35,15 @@ struct MirrorStateTests {
         #expect(state.order(of: 2, at: later + .seconds(10)) == [0, 1])
     }
 
+    @Test func othersAreThoseThatDidNotFail() {
+        var state = MirrorState()
+        #expect(state.others(of: 3, than: 1) == [2, 0] && state.others(of: 1, than: 0).isEmpty)
+        state.failed(0, at: start)
+        #expect(state.others(of: 3, than: 1) == [2] && state.others(of: 3, than: 2) == [1])
+        state.succeeded(0)
+        #expect(state.others(of: 3, than: 2) == [0, 1])
+    }
+
     @Test func whenAllFailedTheEarliestIsTriedFirst() {
         var state = MirrorState()
         state.failed(1, at: start)

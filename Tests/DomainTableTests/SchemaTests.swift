@@ -28,14 +28,15 @@ import Testing
 
     @Test func schemaHasTheKeysOfTheReader() {
         let definitions = schema["$defs"]
+        let limits = definitions["requestLimits"]["oneOf"][1]
         let places: [(TableKey.Place, JSONValue?)] = [
             (.table, schema), (.defaults, schema["properties"]["defaults"]), (.domain, definitions["domain"]),
             (.server, definitions["server"]), (.retry, definitions["retry"]),
             (.events, definitions["events"]), (.tls, definitions["tls"]),
             (.digests, definitions["digests"]),
-            (.limits, definitions["requestLimits"]), (.circuit, definitions["circuitBreaker"]),
+            (.limits, limits), (.circuit, definitions["circuitBreaker"]), (.hedge, definitions["hedgeRule"]),
             (.envelope, definitions["envelopeRule"]),
-            (.rate, definitions["requestLimits"]["properties"]["rate"]["oneOf"][1]),
+            (.rate, limits["properties"]["rate"]["oneOf"][1]),
         ]
         for (place, value) in places { #expect(keys(value) == Set(place.keys), "\(place.phrase)") }
         for key in keys(schema["properties"]["defaults"]) { #expect(definitions[key] != nil, "\(key)") }

@@ -46,6 +46,25 @@ struct FleetRateTests {
         }
     }
 
+    /// A real nginx that tells 20 requests per second, and lets in bursts of 40.
+    @Test(.needs("nginx")) func fourProcessesKeepOneToldQuota() async throws {
+        let redis = try await RedisServer()
+        let server = try Nginx(
+            location: """
+                limit_req zone=all burst=40 nodelay; limit_req_status 429;
+                add_header RateLimit-Policy '"all";q=20;w=1' always; add_header RateLimit '"all";r=20;t=1' always;
+                """, http: "limit_req_zone $server_port zone=all:1m rate=20r/s;")
+        try await server.waitUntilReady()
+        let arguments = [
+            BuiltProgram.path("FleetProcess"), redis.socketPath, RedisServer.password, server.url + "small", "24",
+            "told",
+        ]
+        let processes = try (0..<4).map { _ in try ChildProcess("env", arguments) }
+        // 100 requests, of which each process alone would send 18 a second.
+        try await eventually("the ends of all") { processes.allSatisfy(\.hasEnded) }
+        #expect(processes.map(\.output) == Array(repeating: "refused 0, granted 24\n", count: 4))
+    }
+
     @Test func eachHostHasItsRate() async throws {
         let redis = try await RedisServer()
         let (one, other) = (Arrivals(), Arrivals())

@@ -35,6 +35,27 @@ import Testing
         #expect(record.request.headers.map(\.name) == ["Authorization"])
     }
 
+    @Test func requestsOfAHedgedCallHaveTheirOwnFields() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("late").stalling(.start), .text("ok"))
+        let records = Records()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [records.recorder()]
+            $0.hedge = .init(after: .time(.milliseconds(20)), share: 1)
+        }
+        let response = try await TraceParent.$current.withValue(TraceParent()) {
+            try await manager.startRequest("GET", server.url("/"))
+        }
+        #expect(response.text == "ok")
+        let exchanges = try #require(records.all.first).exchanges
+        #expect(exchanges.map(\.attempt) == [1, 2] && exchanges.map { $0.response?.status } == [nil, 200])
+        #expect(exchanges[0].failure != nil && exchanges[1].failure == nil)
+        for (exchange, received) in zip(exchanges, server.requests) {
+            let span = exchange.request.headers.first { $0.name.lowercased() == "traceparent" }?.value
+            #expect(span == received.headers["traceparent"] && span != nil)
+        }
+    }
+
     @Test func digestShowsTheLastHead() async throws {
         let server = try MockServer()
         server.fallback { request in

@@ -697,6 +697,9 @@ COSTS = (
     ("retries", "`retries`, none needed"),
     ("deadline", "a `deadline`"),
     ("limits", "a limit of requests, not reached"),
+    ("told", "limits that the server may tell, and does not"),
+    ("adaptive", "an adaptive limit, not reached"),
+    ("hedge", "hedged requests, of which none is sent"),
     ("circuit", "a circuit breaker"),
     ("together", "`headerProvider`, `authenticator`, `retries`, limit and circuit breaker together"),
     ("store", "the response kept in the cache's memory"),
@@ -704,15 +707,23 @@ COSTS = (
     ("decode", "decoding 1 KiB of JSON, three members"),
     ("hit", "a hit in the cache's memory, in place of the request"),
 )
+# What some of them may add.
+COST_LIMITS = {"told": 10_000, "adaptive": 10_000, "hedge": 6_000}
 costs = []
 if options.costs:
     if shutil.which("valgrind") is None:
         stop("valgrind is not installed; scripts/setup --bench installs it")
 
-    def instructions_of(feature):
+    def instructions_of(feature, path="/1k-text.json"):
         # One request in flight, so that the number of responses that arrive together does not vary.
-        once, twice = (callgrind("lat-bench", f"feature-{feature}", "/1k-text.json", count, 1) for count in (1000, 2000))
+        once, twice = (callgrind("lat-bench", f"feature-{feature}", path, count, 1) for count in (1000, 2000))
         return (twice - once) / 1000
+
+    def instructions_of_sha256():
+        """Of 64 KiB, by OpenSSL, which Python calls."""
+        program = "import hashlib, sys; data = b'a' * 65536; [hashlib.sha256(data).digest() for _ in range(int(sys.argv[1]))]"
+        once, twice = (callgrind_of("/usr/bin/python3", "-c", program, str(count)) for count in (100, 200))
+        return (twice - once) / 100
 
     counted = {}
     for turn in range(options.rounds or 3):
@@ -727,6 +738,15 @@ if options.costs:
         less = 0 if feature == "hit" else plain
         costs.append({"what": what, "instructions": statistics.median(counted[feature]) - less,
                       "lowest": min(counted[feature]) - less, "highest": max(counted[feature]) - less})
+        if feature in COST_LIMITS:
+            at_most("instructions", "instructions that a feature adds: " + what, costs[-1]["instructions"], "",
+                    COST_LIMITS[feature])
+    digest = statistics.median(instructions_of("digest", "/post") - instructions_of("upload", "/post")
+                               for _ in range(options.rounds or 3))
+    bare = instructions_of_sha256()
+    costs.append({"what": "the SHA-256 of 64 KiB that are sent", "instructions": digest, "lowest": digest, "highest": digest})
+    costs.append({"what": "the bare SHA-256 of the same bytes", "instructions": bare, "lowest": bare, "highest": bare})
+    at_most("instructions", "SHA-256 of 64 KiB that are sent, times the bare function", digest / bare, "", 1.2)
     print("\ninstructions that a feature adds to a request" + " " * 43 + "median  spread")
     for one in costs:
         print(f"  {one['what']:80}{one['instructions']:12,.0f}  {one['lowest']:,.0f} … {one['highest']:,.0f}")

@@ -1,12 +1,15 @@
 import BenchmarkSupport
+import Foundation
 import LATInspect
 import LATNetworking
 
 /// Modes `feature-…`: `central` with one more feature. What the feature costs is the difference from `feature-none`.
 enum Feature: String, CaseIterable {
     case none, headers, immediateProvider, provider, interceptor, accessory, metrics, inspector, har, retries, deadline,
-        limits, circuit
+        limits, told, adaptive, hedge, circuit
     case authenticator, together, store, hit, text, decode
+    /// A POST of 64 KiB, and the same with their digest.
+    case upload, digest
 
     static let modes = allCases.map { "feature-\($0)" }
 
@@ -21,7 +24,7 @@ enum Feature: String, CaseIterable {
         ]
         configuration.cacheStorage = .memory
         switch self {
-        case .none, .text, .decode: break
+        case .none, .text, .decode, .upload, .digest: break
         case .headers: configuration.headers = fields
         case .immediateProvider: configuration.immediateHeaderProvider = { _ in fields }
         case .provider: configuration.headerProvider = { _ in fields }
@@ -33,6 +36,10 @@ enum Feature: String, CaseIterable {
         case .retries: configuration.retries = 3
         case .deadline: configuration.deadline = .seconds(30)
         case .limits: configuration.limits.maxConcurrentRequests = 100
+        case .told: configuration.limits.followsServer = true
+        case .adaptive: configuration.limits.adaptive = RequestLimits.Adaptive()
+        // The latencies are kept, but hardly any call takes that long.
+        case .hedge: configuration.hedge = .init(after: .percentile(99.999), initially: .seconds(10))
         case .circuit: configuration.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 5)
         case .authenticator: configuration.authenticator = Token()
         case .together:
@@ -45,6 +52,11 @@ enum Feature: String, CaseIterable {
     }
 
     func run(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
+        if self == .upload || self == .digest {
+            var request = HTTPRequest("POST", arguments.url, body: .data(Data(repeating: 97, count: 65_536)))
+            if self == .digest { request.digests.sends = .sha256 }
+            return try await measure(arguments) { [request] _ in try check(try await manager.send(request), arguments) }
+        }
         try await measure(arguments) { _ in
             let response = try await manager.startRequest("GET", arguments.url)
             try check(response, arguments)

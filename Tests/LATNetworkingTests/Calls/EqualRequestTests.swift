@@ -51,6 +51,7 @@ import Testing
             ("secrets", { $0.context.rowSecrets = Secrets(headers: ["R"]) }),
             ("cacheStatus", { $0.cacheStatus = "app" }),
             ("chaos", { $0.chaos = RequestOptions.Chaos(cut: 0.5) }),
+            ("hedge", { $0.hedge = .off }),
             ("staleAfter", { $0.staleAfter = .seconds(1) }),
             ("digests", { $0.digests.sends = .sha256 }),
             ("key", { $0.idempotencyKey = "k" }),

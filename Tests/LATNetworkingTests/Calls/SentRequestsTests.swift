@@ -201,10 +201,10 @@ import Testing
 
     @Test func sharedCallsRequestsCountAsOwn() {
         var own = sent([.get(302)])
-        own.absorb(sent([.post(303), .get(.connect, hop: 1)]))
+        own.absorb(sent([.post(303), .get(.connect, hop: 1)]), isAnswer: true)
         #expect(own.mayHaveHadEffects && own.hop == 1 && own.count == 3)
         #expect(own.last?.url == "http://h1/")
-        own.absorb(SentRequests())
+        own.absorb(SentRequests(), isAnswer: true)
         #expect(own.mayHaveHadEffects && own.last != nil && own.count == 3)
     }
 

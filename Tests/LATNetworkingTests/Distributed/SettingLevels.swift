@@ -231,6 +231,11 @@ extension LeveledSetting {
 
     private static let ofCalls: [LeveledSetting] = [
         .option(
+            "hedge", \.hedge, (1...6).map { RequestOptions.Hedge(after: .percentile(Double(90 + $0))) },
+            row: { hedge in
+                if case .percentile(let percentile) = hedge.after { "hedge: { after: \"p\(percentile)\" }" } else { "" }
+            }, manager: { $0.hedge = $1 }, read: { $0.hedge ?? $1.hedge }),
+        .option(
             "retries", \.retries, [1, 2, 3, 4, 5, 6], row: { "retries: \($0)" }, manager: { $0.retries = $1 },
             read: { $0.retries ?? $1.retries }),
         LeveledSetting(

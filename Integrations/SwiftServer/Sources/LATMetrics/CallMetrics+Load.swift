@@ -31,6 +31,7 @@ extension CallMetrics {
         for (circuit, isOpen) in load.circuits {
             set("lat_client_circuit_open", isOpen ? 1 : 0, [("circuit", circuit)])
         }
+        for (limit, count) in load.adaptiveLimits { set("lat_client_adaptive_limit", count, [("limit", limit)]) }
         for (target, isReachable) in load.reachability {
             set("lat_client_reachable", isReachable ? 1 : 0, [("target", target)])
         }

@@ -80,10 +80,17 @@ public final class CallMetrics: CallMeter {
         requests[key].duration.record(time)
     }
 
+    /// Counts the end of a request that another one of its call has outrun, and nothing else of it.
+    public func attemptWasAbandoned(_ request: HTTPRequest) {
+        active[RequestKey(request)].decrement()
+        totals.abandoned.increment()
+    }
+
     /// Counts a wait, a repetition or a decision of the cache.
     public func count(_ kind: CallEvent.Kind) {
         switch kind {
         case .retrying: totals.retries.increment()
+        case .hedging: totals.hedges.increment()
         case .replaying: totals.replays.increment()
         case .waiting(let reason): totals.increment("lat_client_waits_total", "reason", reason.rawValue)
         case .cache(let verdict):
@@ -91,7 +98,7 @@ public final class CallMetrics: CallMeter {
                 "lat_client_cache_decisions_total", "decision", CallRecord.CacheDecision.Action(verdict).rawValue)
         case .notStored: totals.notStored.increment()
         case .chaos(let fault): totals.increment("lat_client_chaos_faults_total", "fault", fault.name)
-        case .started, .sending, .answered, .failed, .waited, .composed, .finished: break
+        case .started, .sending, .answered, .failed, .abandoned, .waited, .composed, .finished: break
         }
     }
 
@@ -211,6 +218,8 @@ struct Totals: Sendable {
 
     let started: Counter
     let retries: Counter
+    let hedges: Counter
+    let abandoned: Counter
     let replays: Counter
     let notStored: Counter
     let duration: Timer
@@ -221,6 +230,8 @@ struct Totals: Sendable {
         func counter(_ name: String) -> Counter { Counter(label: name, factory: factory) }
         started = counter("lat_client_calls_started_total")
         retries = counter("lat_client_retries_total")
+        hedges = counter("lat_client_hedges_total")
+        abandoned = counter("lat_client_attempts_abandoned_total")
         replays = counter("lat_client_replays_total")
         notStored = counter("lat_client_cache_not_stored_total")
         duration = Timer(label: "lat_client_call_duration_seconds", factory: factory)

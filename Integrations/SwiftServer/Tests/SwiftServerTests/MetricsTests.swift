@@ -42,7 +42,8 @@ import Testing
             $0.cachePolicy = .http
             $0.cacheStorage = .memory
             $0.domains = try DomainTable(
-                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } }, servers: {} }"#, environment: nil)
+                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)", limits: "adaptive" } }, servers: {} }"#,
+                environment: nil)
         }
         theirs.observe(manager)
         for path in ["/a", "/a", "/b"] { _ = try await manager.startRequest("GET", server.url(path)) }
@@ -54,6 +55,13 @@ import Testing
         broken.chaos = RequestOptions.Chaos(failures: 1, latency: .zero ... .milliseconds(1))
         broken.cachePolicy = .networkOnly
         _ = try? await manager.send(broken)
+        server.enqueue(.text("late").stalling(.start), .text("b"))
+        var slow = HTTPRequest("GET", server.url("/g"))
+        slow.hedge = RequestOptions.Hedge(after: .time(.milliseconds(20)), share: 1)
+        slow.cachePolicy = .networkOnly
+        _ = try await manager.send(slow)
+        // The end of the request that lost may be reported after that of the call.
+        try await eventually { series.contains("lat_client_attempts_abandoned_total") }
         struct User: RequestEntity {
             typealias Model = JSONValue
             static let route = Route("GET", domain: "d", path: "/users/{id}")

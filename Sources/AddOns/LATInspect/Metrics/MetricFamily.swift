@@ -126,17 +126,20 @@ enum LoadFamilies {
                 name: name, kind: .gauge, help: help,
                 samples: [MetricSample(value: .number(Double(loads.reduce(0) { $0 + value($1) })))])
         }
-        func flags(_ name: String, _ help: String, _ label: String, _ values: [String: Bool]) -> MetricFamily {
+        func values(_ name: String, _ help: String, _ label: String, _ values: [String: Int]) -> MetricFamily {
             MetricFamily(
                 name: name, kind: .gauge, help: help,
                 samples: values.sorted { $0.key < $1.key }.prefix(SeriesTable.limit).map {
-                    MetricSample(labels: [(label, $0.key)], value: .number($0.value ? 1 : 0))
+                    MetricSample(labels: [(label, $0.key)], value: .number(Double($0.value)))
                 })
         }
+        func flag(_ isSet: Bool) -> Int { isSet ? 1 : 0 }
         var circuits: [String: Bool] = [:]
         var reachable: [String: Bool] = [:]
+        var adaptive: [String: Int] = [:]
         for load in loads {
             for (name, isOpen) in load.circuits { circuits[name] = isOpen || circuits[name] == true }
+            adaptive.merge(load.adaptiveLimits, uniquingKeysWith: +)
             for (target, isReachable) in load.reachability { reachable[target] = isReachable }
         }
         // With the labels that OpenTelemetry requires.
@@ -154,9 +157,15 @@ enum LoadFamilies {
             openConnections.merged,
             gauge("lat_client_transfers_running", "Transfers that have a connection or are getting one.", \.transfers),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
-            flags(
-                "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit", circuits),
-            flags("lat_client_reachable", "Targets that were probed: 1 if reachable.", "target", reachable),
+            values(
+                "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit",
+                circuits.mapValues(flag)),
+            values(
+                "lat_client_adaptive_limit", "Requests that may run at once, as found by their latency.", "limit",
+                adaptive),
+            values(
+                "lat_client_reachable", "Targets that were probed: 1 if reachable.", "target",
+                reachable.mapValues(flag)),
         ]
     }
 }

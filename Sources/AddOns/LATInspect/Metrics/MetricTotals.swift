@@ -9,7 +9,9 @@ enum MetricTotals {
     static let notStored = 3
     static let opened = 4
     static let reused = 5
-    private static let firstWait = 6
+    static let hedges = 6
+    static let abandoned = 7
+    private static let firstWait = 8
     private static let firstCache = firstWait + waits.count
     private static let firstSource = firstCache + cacheOutcomes.count
     private static let firstError = firstSource + sources.count
@@ -78,6 +80,10 @@ enum MetricTotals {
             histogram(
                 "lat_client_call_duration_seconds", "Time of whole calls, with their repetitions and waits.", duration),
             counter("lat_client_retries", "Repetitions by the retry policy.", at: retries),
+            counter("lat_client_hedges", "Requests that were sent a second time because they took long.", at: hedges),
+            counter(
+                "lat_client_attempts_abandoned", "Attempts that were cancelled because another one was answered first.",
+                at: abandoned),
             counter("lat_client_replays", "Repetitions with a renewed token.", at: replays),
             counters(
                 "lat_client_waits", "Waits of calls, by what they wait for.", by: "reason", waits.map(\.rawValue),

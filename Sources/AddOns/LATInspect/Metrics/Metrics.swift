@@ -161,6 +161,15 @@ public final class Metrics: CallMeter {
         }
     }
 
+    /// Counts the end of a request that another one of its call has outrun, and nothing else of it.
+    public func attemptWasAbandoned(_ request: HTTPRequest) {
+        totals.add(MetricTotals.abandoned)
+        let key = SeriesKey(method: Self.index(of: request.method), status: SeriesKey.started)
+        table.withOrigin(of: request.url) { origin in
+            table.series(key, origin)._withUnsafeGuaranteedRef { $0.counts.add(Series.endedElsewhere) }
+        }
+    }
+
     /// Counts the end of a request that ran. Returns its series, which lives as long as this object.
     private func end(
         _ request: HTTPRequest, _ key: SeriesKey, after time: Duration, shard: Int
@@ -182,12 +191,13 @@ public final class Metrics: CallMeter {
     public func count(_ kind: CallEvent.Kind) {
         switch kind {
         case .retrying: totals.add(MetricTotals.retries)
+        case .hedging: totals.add(MetricTotals.hedges)
         case .replaying: totals.add(MetricTotals.replays)
         case .waiting(let reason): totals.add(MetricTotals.wait(reason))
         case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
         case .notStored: totals.add(MetricTotals.notStored)
         case .chaos(let fault): totals.add(MetricTotals.fault(fault))
-        case .started, .sending, .answered, .failed, .waited, .composed, .finished: break
+        case .started, .sending, .answered, .failed, .abandoned, .waited, .composed, .finished: break
         }
     }
 

@@ -21,6 +21,7 @@ struct CallCollector: Sendable {
         /// The head as it was sent; `nil` for a transport other than the engine.
         var sent: SentHead?
         var answer: Result<HTTPResponse, NetworkError>?
+        var isAnswered: Bool { if case .success? = answer { true } else { false } }
         var end: Duration?
         /// What was read of the streamed body of a refusal, after which the request was sent again.
         var read: Streamed?
@@ -83,6 +84,10 @@ struct CallCollector: Sendable {
             conclude(attempt, event, .success(response))
             live.begin(response)
         case .failed(let attempt, let error): conclude(attempt, event, .failure(error))
+        case .abandoned(let attempt): conclude(attempt, event, .failure(Self.abandoned))
+        case .hedging(let delay):
+            // In the time before, the call has waited for the first attempt.
+            waits.append(CallRecord.Wait(reason: "hedge", start: event.offset - delay, duration: delay))
         case .waiting(let reason):
             waits.append(CallRecord.Wait(reason: reason.rawValue, start: event.offset))
         case .waited(let reason):
@@ -99,12 +104,21 @@ struct CallCollector: Sendable {
             faults.append(CallRecord.Fault(fault, at: event.offset, hop: event.hop))
         case .finished(let result):
             ending = (result, event.offset)
+            // The end of an attempt that was outrun may be reported later.
+            let hasWinner = waits.contains { $0.reason == "hedge" } && exchanges.contains { $0.isAnswered }
+            for index in exchanges.indices where hasWinner && exchanges[index].answer == nil {
+                exchanges[index].answer = .failure(Self.abandoned)
+                exchanges[index].end = event.offset
+            }
             keepBody(ofFailure: result)
             for index in waits.indices where waits[index].duration == nil {
                 waits[index].duration = event.offset - waits[index].start
             }
         }
     }
+
+    private static let abandoned = NetworkError(
+        .cancelled, message: "another attempt was answered first, so this one was cancelled")
 
     /// A stream whose status is no success is read by the call itself, and its error has the body.
     private mutating func keepBody(ofFailure result: Result<HTTPResponse, NetworkError>) {
@@ -146,10 +160,13 @@ struct CallCollector: Sendable {
         streamedByteCount += kept.count
     }
 
-    /// Notes the head of the newest request. The last of several counts.
+    /// Notes the head of a request: the one with its span, when several run; without a span the newest. The last of several
+    /// heads counts.
     mutating func note(sent head: SentHead) {
         guard !head.opensTunnel, let last = exchanges.indices.last else { return }
-        exchanges[last].sent = head
+        let span = head.fields.first { $0.name.lowercased() == "traceparent" }?.value
+        let own = span.flatMap { span in exchanges.lastIndex { $0.request.headers["traceparent"] == span } }
+        exchanges[own ?? last].sent = head
     }
 
     mutating func note(_ kind: CallRecord.Message.Kind, _ bytes: Data, isSent: Bool, at time: Duration) {

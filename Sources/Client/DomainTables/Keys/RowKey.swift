@@ -98,6 +98,9 @@ package struct RowKey: Sendable {
         RowKey(
             "retry.repeatsOnlyIdempotent", \.retry.repeatsOnlyIdempotent, .flag,
             "Whether only idempotent requests are repeated."),
+        RowKey(
+            "hedge", \.options.hedge, .hedge,
+            "When a safe request that takes long is sent a second time, so that the faster response counts."),
         RowKey("events.reconnect", \.events.reconnect, .flag, "Whether a lost stream of a GET is opened again."),
         RowKey(
             "events.firstWait", \.events.firstWait, .duration(), "The upper bound of the first wait, which doubles."),

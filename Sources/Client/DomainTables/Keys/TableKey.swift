@@ -2,7 +2,7 @@
 package enum TableKey {
     package enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, errors, pages, poll, uploads, oauth2, simulation, retry, events,
-            query, limits, rate, circuit, tls, digests, clientCertificate, chaos
+            query, limits, rate, circuit, hedge, tls, digests, clientCertificate, chaos
 
         /// The name in messages.
         var phrase: String {
@@ -14,7 +14,7 @@ package enum TableKey {
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
             case .defaults, .errors, .pages, .poll, .uploads, .oauth2, .simulation, .retry, .events, .query, .limits,
-                .circuit, .tls, .digests, .chaos:
+                .circuit, .hedge, .tls, .digests, .chaos:
                 rawValue
             }
         }
@@ -37,10 +37,11 @@ package enum TableKey {
             case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .query, .tls, .digests: RowKey.members(of: self).map(\.member)
-            case .limits: ["maxConcurrentRequests", "rate", "followsServer"]
+            case .limits: ["maxConcurrentRequests", "rate", "followsServer", "concurrency", "floor", "ceiling"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]
             case .chaos: ["failures", "latency", "cut", "seed"]
+            case .hedge: ["after", "initially", "share", "attempts"]
             case .clientCertificate: ["file", "certificate", "key", "password", "passwordVariable"]
             }
         }
@@ -56,7 +57,8 @@ package enum TableKey {
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
         "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait", "sse": "events", "stream": "events",
-        "reconnection": "reconnect", "secret": "secretVariable", "clientsecret": "secretVariable", "scope": "scopes",
+        "reconnection": "reconnect", "hedging": "hedge", "delay": "after", "percentile": "after",
+        "secret": "secretVariable", "clientsecret": "secretVariable", "scope": "scopes",
         "tokenendpoint": "tokenURL",
         "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
     ]

@@ -24,10 +24,16 @@ extension TableReader {
     mutating func limits(_ node: JSON5Node) -> RequestLimits? {
         var limits = RequestLimits()
         if case .null = node.value { return limits }
+        if case .string = node.value {
+            guard choice(node, "limits", AdaptiveWord.self) != nil else { return nil }
+            limits.adaptive = RequestLimits.Adaptive()
+            return limits
+        }
         guard let row = fields(of: node, in: .limits, called: "\"limits\"") else { return nil }
         let mostRequests = integer(row["maxConcurrentRequests"], "maxConcurrentRequests", 1...1_000_000)
         limits.maxConcurrentRequests = mostRequests?.value
         limits.followsServer = flag(row["followsServer"], "followsServer")?.value ?? false
+        limits.adaptive = adaptive(row)
         guard let rate = row["rate"] else { return limits }
         if case .number = rate.value {
             limits.rate = perSecond(rate, "rate").map { RequestLimits.RateLimit(perSecond: $0) }
@@ -43,6 +49,71 @@ extension TableReader {
             }
         }
         return limits
+    }
+
+    private enum AdaptiveWord: String, CaseIterable {
+        case adaptive
+    }
+
+    private mutating func adaptive(_ row: Fields) -> RequestLimits.Adaptive? {
+        var adaptive = RequestLimits.Adaptive()
+        let range = 1...RequestLimits.Adaptive.largest
+        let floor = integer(row["floor"], "floor", range)
+        let ceiling = integer(row["ceiling"], "ceiling", range)
+        guard let node = row["concurrency"] else {
+            for bound in [row["floor"], row["ceiling"]].compactMap(\.self) where !row.mistyped.contains("concurrency") {
+                let expected = #"concurrency: "adaptive""#
+                report(bound.range, "a bound without \(expected) has no effect; add it", expected: expected)
+            }
+            return nil
+        }
+        guard choice(node, "concurrency", AdaptiveWord.self) != nil else { return nil }
+        if let floor { adaptive.floor = floor.value }
+        adaptive.ceiling = ceiling?.value ?? max(adaptive.ceiling, adaptive.floor)
+        if let ceiling, ceiling.value < adaptive.floor {
+            report(
+                ceiling.range, "the ceiling \(ceiling.value) is below the floor \(adaptive.floor)",
+                expected: "a number from \(adaptive.floor)")
+            return nil
+        }
+        return adaptive
+    }
+
+    // MARK: Hedges
+
+    mutating func hedge(_ node: JSON5Node) -> RequestOptions.Hedge? {
+        if case .null = node.value { return .off }
+        guard let row = fields(of: node, in: .hedge, called: "\"hedge\"") else { return nil }
+        var hedge = RequestOptions.Hedge()
+        if let after = row["after"] {
+            guard let delay = hedgeDelay(after) else { return nil }
+            hedge.after = delay
+        }
+        hedge.initially = duration(row["initially"], "initially")?.value
+        if let attempts = integer(row["attempts"], "attempts", 1...RequestOptions.Hedge.mostAttempts) {
+            hedge.attempts = attempts.value
+        }
+        guard let share = row["share"] else { return hedge }
+        guard case .number(let number) = share.value, number.double > 0, number.double <= 1 else {
+            reportType(share, "\"share\"", "a number above 0 and at most 1, such as 0.05")
+            return nil
+        }
+        hedge.share = number.double
+        return hedge
+    }
+
+    private mutating func hedgeDelay(_ node: JSON5Node) -> RequestOptions.Hedge.Delay? {
+        if case .string(let text) = node.value {
+            let digits = text.dropFirst()
+            if text.hasPrefix("p"), digits.allSatisfy({ $0 == "." || $0.isASCII && $0.isNumber }),
+                let percentile = Double(digits), RequestOptions.Hedge.percentiles.contains(percentile)
+            {
+                return .percentile(percentile)
+            }
+            if let time = DurationText.parse(text), time > .zero { return .time(time) }
+        }
+        reportType(node, "\"after\"", #"a percentile from "p50" to "p99.9", or a time such as "200ms""#)
+        return nil
     }
 
     private mutating func perSecond(_ node: JSON5Node, _ key: String) -> Double? {

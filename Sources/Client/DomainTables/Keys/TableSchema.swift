@@ -166,21 +166,32 @@ package enum TableSchema {
         #""statuses": { "type": "array", "items": { "type": "integer", "minimum": 100, "maximum": 599 } }"#,
         #""steps": { "type": "string", "pattern": "^[^.]+(\\.[^.]+)*$" }"#,
         """
-        "requestLimits": { "type": "object", "additionalProperties": false, "properties": {
+        "requestLimits": { "oneOf": [{ "const": "adaptive" }, { "type": "object", "additionalProperties": false, "properties": {
               "maxConcurrentRequests": { "type": "integer", "minimum": 1, "maximum": 1000000 },
               "rate": { "oneOf": [{ "type": "number", "exclusiveMinimum": 0 }, \
         { "type": "object", "additionalProperties": false, "required": ["perSecond"], "properties": {
                 "perSecond": { "type": "number", "exclusiveMinimum": 0 },
                 "burst": { "type": "integer", "minimum": 1, "maximum": 1000000 }
               } }] },
-              "followsServer": { "type": "boolean" }
-            } }
+              "followsServer": { "type": "boolean" },
+              "concurrency": { "const": "adaptive" },
+              "floor": { "type": "integer", "minimum": 1, "maximum": 1000000 },
+              "ceiling": { "type": "integer", "minimum": 1, "maximum": 1000000 }
+            } }] }
         """,
         ##"""
         "circuitBreaker": { "type": "object", "additionalProperties": false, "properties": {
               "failures": { "type": "integer", "minimum": 1, "maximum": 1000000 },
               "pause": { "$ref": "#/$defs/duration" },
               "statuses": { "$ref": "#/$defs/statuses" }
+            } }
+        """##,
+        ##"""
+        "hedgeRule": { "type": "object", "additionalProperties": false, "properties": {
+              "after": { "oneOf": [{ "$ref": "#/$defs/duration" }, { "type": "string", "pattern": "^p[5-9][0-9](\\.[0-9]+)?$" }] },
+              "initially": { "$ref": "#/$defs/duration" },
+              "share": { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
+              "attempts": { "type": "integer", "minimum": 1, "maximum": 5 }
             } }
         """##,
         ##"""

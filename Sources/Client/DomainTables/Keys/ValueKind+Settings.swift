@@ -158,7 +158,8 @@ extension ValueKind<RequestLimits> {
     static var limits: Self {
         ValueKind(
             ValueForm(
-                "`{ maxConcurrentRequests, rate, followsServer }`, the rate as a number per second or `{ perSecond, burst }`",
+                "`{ maxConcurrentRequests, rate, followsServer, concurrency, floor, ceiling }`, the rate as a number per second "
+                    + #"or `{ perSecond, burst }`; `"adaptive"` is short for `{ concurrency: "adaptive" }`"#,
                 schema: ##"{ "$ref": "#/$defs/requestLimits" }"##
             ).orNull("none"),
             read: { reader, node, _ in reader.limits(node) },
@@ -170,10 +171,41 @@ extension ValueKind<RequestLimits> {
                 if let rate = limits.ratePerHost {
                     parts.append("\(rate.perSecond) per second per host, burst \(rate.burst)")
                 }
+                if let adaptive = limits.adaptive {
+                    parts.append("adaptive, \(adaptive.floor) to \(adaptive.ceiling) at once per host")
+                }
                 if limits.followsServer { parts.append("as the server tells") }
                 return parts.isEmpty ? "null" : parts.joined(separator: ", ")
             })
     }
+}
+
+extension ValueKind<RequestOptions.Hedge> {
+    static var hedge: Self {
+        ValueKind(
+            ValueForm(
+                #"`{ after, initially, share, attempts }`, `after` as `"p95"` or `"200ms"`"#,
+                schema: ##"{ "$ref": "#/$defs/hedgeRule" }"##, durations: [["initially"]]
+            ).orNull("none"),
+            read: { reader, node, _ in reader.hedge(node) },
+            text: { hedge in
+                guard hedge != .off else { return "null" }
+                var parts: [String] = []
+                switch hedge.after {
+                case .percentile(let percentile): parts.append("after p\(percentile.formattedShort)")
+                case .time(let time): parts.append("after \(DurationText.text(time))")
+                }
+                if let first = hedge.initially { parts.append("initially \(DurationText.text(first))") }
+                parts.append("at most \((100 * hedge.share).formattedShort) %")
+                if hedge.attempts > 1 { parts.append("\(hedge.attempts) times") }
+                return parts.joined(separator: ", ")
+            })
+    }
+}
+
+extension Double {
+    /// Without the fraction if that is zero.
+    fileprivate var formattedShort: String { self == rounded() ? "\(Int(self))" : "\(self)" }
 }
 
 extension ValueKind<RequestLimits.CircuitChoice> {

@@ -124,6 +124,7 @@ extension DomainTable {
             throw .invalidRequest("maxConnectionsPerHost of \(what) is \(limit); give 1 or more")
         }
         try settings.limits?.check(of: what)
+        try settings.hedge?.check("the hedge of \(what)")
         try settings.chaos?.check("chaos of \(what)")
         if case .breaker(let policy) = settings.circuit { try policy.check("the circuit of \(what)") }
         try RetryPolicy(

@@ -25,19 +25,22 @@ extension DomainTable {
     ///
     /// - Parameter name: the name of a server or a domain, or a URL, whose row is then looked up.
     /// - Returns: the text; for an unknown name, the error's message.
-    public func explain(_ name: String) -> String {
+    public func explain(_ name: String) -> String { explain(name) { _ in [] } }
+
+    /// - Parameter state: what else is known of the row, as setting, value and place.
+    package func explain(_ name: String, _ state: (ResolvedRoute) -> [(String, String, String)]) -> String {
         do throws(NetworkError) {
             let route = try route(for: name)
-            let rows = explanations(of: route)
+            let rows = explanations(of: route).map { ($0.setting, $0.value, "\($0.origin)") } + state(route)
             let url = route.isAbsolute ? route.path : URLParts.join(route.baseURLs.first ?? "", route.path)
             var title = route.server.map(\.rawValue) ?? route.domain.rawValue
             if let method = route.method { title += "  \(method)" }
             title += "  " + HTTPAddress.redacted(url)
             let columns = (
-                rows.map(\.setting.count).max() ?? 0, min(60, rows.map(\.value.count).max() ?? 0)
+                rows.map(\.0.count).max() ?? 0, min(60, rows.map(\.1.count).max() ?? 0)
             )
             let lines = rows.map { row in
-                "  \(Self.padded(row.setting, columns.0))  \(Self.padded(row.value, columns.1))  \(row.origin)"
+                "  \(Self.padded(row.0, columns.0))  \(Self.padded(row.1, columns.1))  \(row.2)"
             }
             return ([title] + lines).joined(separator: "\n")
         } catch {

@@ -61,6 +61,7 @@ package struct OptionKey: Sendable {
         OptionKey("coding", \.coding, .immediate),
         OptionKey("retryPolicy", \.retryPolicy, .immediate),
         OptionKey("retries", \.retries, .immediate),
+        OptionKey("hedge", \.hedge, .immediate),
         OptionKey("redirects", \.redirects, .response),
         OptionKey("decompresses", \.decompresses, [.transfer, .response], kept: .flag),
         OptionKey("digests", \.digests, [.transfer, .response], kept: .digests),

@@ -25,6 +25,9 @@ public struct RequestLimits: Hashable, Sendable {
     /// quota is not used up. After a 429, 503 or 425 with `Retry-After`, all requests to the host wait that long.
     public var followsServer = false
 
+    /// How many requests to one host and port run at once, found by how long they take. Default `nil`: no such limit.
+    public var adaptive: Adaptive?
+
     /// Creates limits that allow everything.
     public init() {}
 
@@ -39,6 +42,11 @@ public struct RequestLimits: Hashable, Sendable {
             throw .invalidRequest(
                 "the rate of \(what) is \(rate.perSecond) per second; give a number above 0, or nil for none")
         }
+        if let adaptive, !(1...Adaptive.largest).contains(adaptive.floor) || adaptive.ceiling < adaptive.floor {
+            throw .invalidRequest(
+                "\(what) adapts between \(adaptive.floor) and \(adaptive.ceiling) requests at once; give a floor of 1 or "
+                    + "more, and a ceiling that is not below it")
+        }
         for number in [maxConcurrentRequests, maxConcurrentRequestsPerHost] {
             guard let number, number < 1 else { continue }
             throw .invalidRequest("\(what) permits \(number) requests at once; give 1 or more, or nil for no limit")
@@ -47,7 +55,30 @@ public struct RequestLimits: Hashable, Sendable {
 
     package var isUnlimited: Bool {
         maxConcurrentRequests == nil && maxConcurrentRequestsPerHost == nil && rate == nil && ratePerHost == nil
-            && !followsServer
+            && !followsServer && adaptive == nil
+    }
+}
+
+extension RequestLimits {
+    /// The bounds of a number of concurrent requests that follows the latency of the server: `limits: "adaptive"` in a row.
+    ///
+    /// ```swift
+    /// configuration.limits.adaptive = .init(floor: 2, ceiling: 50)
+    /// ```
+    ///
+    /// When responses take longer than at their best, requests queue at the server, and the number is lowered; it rises again
+    /// while they do not. Refusals (429, 503) and timeouts lower it by their share of the requests, at most by a quarter at
+    /// once. Only successful responses are measured, to their first byte. It begins at 10, for each host and port.
+    public struct Adaptive: Hashable, Sendable {
+        /// The smallest number, at least 1. Default 1.
+        public var floor: Int
+        /// The largest number. Default 200.
+        public var ceiling: Int
+
+        /// Makes bounds. Each parameter has the default of its property.
+        public init(floor: Int = 1, ceiling: Int = 200) { (self.floor, self.ceiling) = (floor, ceiling) }
+
+        package static let largest = 1_000_000
     }
 }
 

@@ -140,6 +140,8 @@ public struct RequestOptions: Sendable, Hashable {
         /// How often the request is repeated, in place of the number of ``retryPolicy``. Default `nil`: the number of the
         /// row or the manager.
         public var retries: Int?
+        /// When the request is sent a second time because it takes long. Default `nil`: as the row or the manager says.
+        public var hedge: RequestOptions.Hedge?
         /// Whether redirects are followed. Default ``RedirectPolicy/automatic``: the row's or the manager's rule.
         public var redirects = RedirectPolicy.automatic
         /// Whether the request asks for the manager's `contentCodings`, and the body is decoded. Default `nil`: yes.

@@ -24,7 +24,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         }
     }
     private let givenHandler: ProgressHandler?
-    package var bodyHandler: BodyHandler? { details.bodyHandler }
+    package var bodyHandler: BodyHandler? { has(Flag.hedge) ? nil : details.bodyHandler }
     package var interimHandler: InterimHandler? { details.interimHandler }
     package var isObserved: Bool { watch != nil }
     /// Whether a simulation responds instead of the server.
@@ -75,7 +75,15 @@ package final class Call: @unchecked Sendable, TransferOwner {
         static let replied: UInt32 = 64
         /// It came after the manager had begun to shut down.
         static let refused: UInt32 = 128
-        static let priorityShift: UInt32 = 8
+        /// Another request of the same call was answered first.
+        static let abandoned: UInt32 = 256
+        /// It was suspended at some time.
+        static let paused: UInt32 = 512
+        /// It sends a request of another call, of which others may run.
+        static let attempt: UInt32 = 1024
+        /// It sends that request a second time. Only the first request reports its progress.
+        static let hedge: UInt32 = 2048
+        static let priorityShift: UInt32 = 12
     }
 
     private static let count = Atomic<UInt64>(0)
@@ -140,10 +148,18 @@ package final class Call: @unchecked Sendable, TransferOwner {
         state.withLock(\.work)?.cancel()
     }
 
+    /// Ends one of a call's requests because another one was answered first.
+    func abandon() { end(Flag.cancelled | Flag.abandoned) }
+
+    var isAbandoned: Bool { has(Flag.abandoned) }
+
     /// Suspends or resumes the transfer.
     package func setSuspended(_ isSuspended: Bool) {
-        if change({ isSuspended ? $0 | Flag.suspended : $0 & ~Flag.suspended }) { notifyWaits() }
+        if change({ isSuspended ? $0 | Flag.suspended | Flag.paused : $0 & ~Flag.suspended }) { notifyWaits() }
     }
+
+    /// Whether the call is or was suspended, so that its duration says nothing about its server.
+    var wasSuspended: Bool { has(Flag.paused) }
 
     /// Raises the priority. Never lowers it.
     func raisePriority(to priority: RequestPriority) {
@@ -208,6 +224,39 @@ package final class Call: @unchecked Sendable, TransferOwner {
             ? cancellation(after: failure.response) : failure.of(request)
         let attempts = attempts
         return attempts > ending.attempts ? ending.counting(attempts: attempts) : ending
+    }
+
+    // MARK: Several requests at once
+
+    /// A call that sends one of this call's requests, and can be ended by itself. It has to ``follow(_:)`` this one.
+    ///
+    /// - Parameter isHedge: whether it is sent beside another one. Then it reports no progress.
+    func attempt(isHedge: Bool) -> Call {
+        let call = Call(
+            request, details: details, deadline: deadline, watch: watch, progress: isHedge ? nil : givenHandler)
+        call.word.bitwiseOr(isHedge ? Flag.attempt | Flag.hedge : Flag.attempt, ordering: .relaxed)
+        return call
+    }
+
+    /// Whether it sends one of the requests of another call, which does not wait for it once another one was answered.
+    var isAttempt: Bool { has(Flag.attempt) }
+
+    /// Has this call end, pause and report progress as the one for which it was made.
+    func follow(_ call: Call) {
+        var transfer = call.transferState
+        while true {
+            if transfer.isCancelled { return cancel() }
+            setSuspended(transfer.isSuspended)
+            raisePriority(to: transfer.priority)
+            // Another thread may have adopted a newer state meanwhile.
+            let now = call.transferState
+            if now.isSuspended == transfer.isSuspended, now.isCancelled == transfer.isCancelled { break }
+            transfer = now
+        }
+        if call.has(Flag.measured), !has(Flag.measured | Flag.hedge), let progress = call.state.withLock(\.progress) {
+            state.withLock { $0.progress = progress }
+            if change({ $0 | Flag.measured }) { notifyWaits() }
+        }
     }
 
     // MARK: Start

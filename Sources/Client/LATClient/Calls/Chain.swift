@@ -45,8 +45,19 @@ struct Chain: Sendable {
         return chain
     }
 
+    /// The chain with a stage in addition, for a request that has passed it already.
+    func including(_ place: Place) -> Chain {
+        var chain = self
+        chain.stages.insert(place)
+        return chain
+    }
+
     /// The same remaining stages for another call: one that several callers share, or one that refreshes the cache.
-    func on(_ call: Call) -> Chain { Chain(call, table, stages) }
+    func on(_ call: Call) -> Chain {
+        var chain = Chain(call, table, stages)
+        chain.addressIndex = addressIndex
+        return chain
+    }
 }
 
 /// One step of the pipeline: an interceptor of the SDK.
@@ -160,6 +171,9 @@ enum Place: UInt32, CaseIterable {
     case sign
     /// The RFC 9111 cache: every hop is stored under its own URL.
     case httpCache
+    /// Sends a request that takes long once more. Inside the caches, so that the response that counts is stored, and outside
+    /// `limits` and all that measures, to which each of the two is a request of its own.
+    case hedge
     /// Concurrency limit, rate limit and circuit breaker. Inside the caches, so that a response from the cache takes no
     /// slot. Inside `composition`, so that a provider that sends requests holds no slot.
     case limits
@@ -199,6 +213,24 @@ enum CallScope {
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
     /// Whether this task asks a provider or the resolver of the app.
     @TaskLocal static var isProviding = false
+
+    /// The values of a task, for another one that sends requests in its place.
+    struct Values: Sendable {
+        private let renewing = CallScope.renewing
+        private let closing = CallScope.closing
+        private let isProviding = CallScope.isProviding
+        private let trace = TraceParent.current
+
+        func run(_ work: () async -> Void) async {
+            await CallScope.$renewing.withValue(renewing) {
+                await CallScope.$closing.withValue(closing) {
+                    await CallScope.$isProviding.withValue(isProviding) {
+                        await TraceParent.$current.withValue(trace) { await work() }
+                    }
+                }
+            }
+        }
+    }
 
     /// Whether a call of this task is made for one that runs already.
     static var isInsideCall: Bool { isProviding || !renewing.isEmpty || !closing.isEmpty }

@@ -17,6 +17,11 @@ struct SentRequests: Sendable {
     /// The number of requests sent, without hops.
     private(set) var attempts = 0
 
+    /// Which of the call's addresses answered in place of the one that its stage of mirrors chose.
+    private(set) var addressIndex: Int?
+
+    mutating func answered(by addressIndex: Int) { self.addressIndex = addressIndex }
+
     /// Records a request that is about to be sent.
     mutating func begins(_ request: HTTPRequest, hop: Int) {
         last = request
@@ -38,9 +43,11 @@ struct SentRequests: Sendable {
     }
 
     /// Adds what was sent for another call on behalf of this one.
-    mutating func absorb(_ other: SentRequests) {
-        last = other.last ?? last
-        hop = other.hop
+    ///
+    /// - Parameter isAnswer: whether the response to the other call is that to this one. Then the stages that send again judge
+    ///   by what was sent for it.
+    mutating func absorb(_ other: SentRequests, isAnswer: Bool) {
+        if isAnswer { (last, hop, addressIndex) = (other.last ?? last, other.hop, other.addressIndex) }
         mayHaveHadEffects = mayHaveHadEffects || other.mayHaveHadEffects
         count += other.count
         attempts += other.attempts

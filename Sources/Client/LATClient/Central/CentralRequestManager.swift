@@ -190,6 +190,8 @@ public final class CentralRequestManager: Sendable {
         public var queued = 0
         /// The circuits that have seen failures, by row and host, and whether each is open.
         public var circuits: [String: Bool] = [:]
+        /// The numbers of requests that run at most at once, as ``RequestLimits/adaptive`` has found them, by row and host.
+        public var adaptiveLimits: [String: Int] = [:]
         /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
 
@@ -210,7 +212,8 @@ public final class CentralRequestManager: Sendable {
                 calls: calls.count(.all), connections: gauges?.sockets ?? 0,
                 origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
                 transfers: gauges?.transfers ?? 0,
-                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known)
+                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits,
+                adaptiveLimits: pipeline.limit.adaptiveLimits, reachability: reachability.known)
         }
     }
 

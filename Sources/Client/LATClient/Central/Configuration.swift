@@ -112,6 +112,8 @@ extension CentralRequestManager {
         public var retryPolicy = RetryPolicy()
         /// The most retries of the manager in total; `nil`: no limit. Default: 1 per 5 requests, and 10 per second.
         public var retryBudget: RetryPolicy.Budget? = RetryPolicy.Budget()
+        /// When a request that takes long is sent a second time, so that the faster response counts. Default `nil`: never.
+        public var hedge: RequestOptions.Hedge?
         /// The time limit of a whole call, including retries, waits and queues. Default `nil`: none.
         public var deadline: Duration?
         /// What happens when a request is made while an equal one is running. Default ``DuplicatePolicy/allow``.
@@ -222,6 +224,7 @@ extension CentralRequestManager.Configuration {
         try limits.check(of: "configuration.limits")
         try retryPolicy.check("configuration.retryPolicy")
         try circuitBreaker?.check("configuration.circuitBreaker")
+        try hedge?.check("configuration.hedge")
         try chaos?.check("configuration.chaos")
         if let cacheStatus, HTTPResponse.CacheStatus(cache: cacheStatus).field == nil {
             throw .invalidRequest("configuration.cacheStatus is not ASCII text; give a name such as \"app\"")

@@ -22,6 +22,7 @@ final class Pipeline: Sendable {
     /// Whether requests without a sealing policy of their own are sealed.
     private let sealsByDefault: Bool
     private let cachesSealed: Bool
+    private let hedgesByDefault: Bool
     private let hasParameterProvider: Bool
 
     /// Creates the pipeline that a manager's configuration describes.
@@ -37,6 +38,7 @@ final class Pipeline: Sendable {
         let volatileParameters = Set(configuration.volatileParameters)
         sealsByDefault = configuration.sealer != nil
         cachesSealed = configuration.cachesSealed
+        hedgesByDefault = configuration.hedge.map { $0 != .off } ?? false
         hasParameterProvider = configuration.parameterProvider != nil
 
         sharing = SharingStage(
@@ -74,6 +76,8 @@ final class Pipeline: Sendable {
             AuthenticationStage(TokenSource(authenticator, manager), scope: scope, limits: limits)
         }
 
+        let retry = RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock)
+        let mirrors = MirrorStage(memory: configuration.mirrorMemory)
         let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
@@ -87,7 +91,7 @@ final class Pipeline: Sendable {
                     rule.strip(&request, defaults: configuration.headers)
                     return request
                 }),
-            .retry: RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock),
+            .retry: retry, .hedge: HedgeStage(configuration.hedge, retry, mirrors, limits),
             .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
@@ -101,7 +105,7 @@ final class Pipeline: Sendable {
                             rule, store: isOfUser ? OAuth2.store(for: rule) : nil,
                             warningHandler: configuration.engine.warn))
                 }),
-            .mirrors: MirrorStage(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
+            .mirrors: mirrors, .composition: composition, .sharing: sharing,
             .simulation: SimulationStage(clock: clock), .cache: cache, .httpCacheOfOpened: httpCache,
             .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .cacheOfSealed: cache,
             .redirect: redirect, .sign: sign, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
@@ -122,6 +126,7 @@ final class Pipeline: Sendable {
                 || configuration.headerProvider != nil || configuration.parameterProvider != nil)
         standard.set(.seal, sealsByDefault)
         standard.set(.sign, configuration.signer != nil)
+        standard.set(.hedge, hedgesByDefault && !sealsByDefault)
         standard.set(.limits, !configuration.limits.isUnlimited || configuration.circuitBreaker != nil)
         standard.set(.interceptors, !configuration.interceptors.isEmpty)
         standard.set(.networkInterceptors, !configuration.networkInterceptors.isEmpty)
@@ -226,6 +231,9 @@ final class Pipeline: Sendable {
             stages.subtract(StageSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
             stages.formUnion(Self.caches(cacheOperations.policy(of: request), isSealed: isSealed, cachesSealed))
         }
+        // A server accepts a sealed message once.
+        let hedges = request.hedge.map { $0 != .off } ?? hedgesByDefault
+        stages.set(.hedge, hedges && !stages.contains(.seal))
     }
 
     func seals(_ request: HTTPRequest) -> Bool {
@@ -257,10 +265,11 @@ struct InterceptorStage: Stage {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = shown(request)
         let hasLeftOrigin = request.context.hasLeftOrigin
-        guard chain.call.deadline != nil else {
+        guard chain.call.deadline != nil || chain.call.isAttempt else {
             return try await intercept(request, hasLeftOrigin, interceptors[...], chain)
         }
-        // The deadline also ends the wait for an interceptor that ignores cancellation.
+        // The deadline, or the response to another request of the call, also ends the wait for an interceptor that ignores
+        // cancellation.
         return try await limits.run(for: chain.call) {
             try await intercept(request, hasLeftOrigin, interceptors[...], chain)
         }
@@ -315,7 +324,12 @@ struct AttemptStage: Stage {
             watch.endAttempt(attempt, request, response)
             return response
         } catch {
-            watch.endAttempt(attempt, request, NetworkError(ending: error, request))
+            let ending = NetworkError(ending: error, request)
+            if call.isAbandoned {
+                watch.abandonAttempt(attempt, request, ending)
+            } else {
+                watch.endAttempt(attempt, request, ending)
+            }
             throw error
         }
     }

@@ -52,6 +52,37 @@ extension CentralRequestManager {
     /// The current table; `nil` when the manager has none.
     public var domains: DomainTable? { tables.current }
 
+    /// Explains a call as ``DomainTable/explain(_:)``, and what its limits and circuits have learned of the hosts until now.
+    ///
+    /// ```
+    /// user.detail  GET  https://app.example.org/api/v1/users/{id}
+    ///   limits         adaptive, 1 to 200 at once per host   Config/domains.json5:12
+    ///   limits now     23 at once                            https://app.example.org:443
+    ///   circuit now    open                                  https://app.example.org:443
+    /// ```
+    ///
+    /// - Parameter name: the name of a server or a domain, or a URL, whose row is then looked up.
+    /// - Returns: the text; for an unknown name, or without a table, the error's message.
+    public func explain(_ name: String) -> String {
+        guard let table = domains else { return "the manager has no domain table; set configuration.domains" }
+        return table.explain(name) { route in
+            func state<Value>(_ all: [String: Value], _ setting: String, _ text: (Value) -> String)
+                -> [(String, String, String)]
+            {
+                // Of the server's row, of its domain's, and of the manager.
+                let domain = route.domain.rawValue
+                let rows = [route.server.map { "\(domain) \($0.rawValue) " }, "\(domain) ", ""].compactMap(\.self)
+                let hosts = Set(route.baseURLs.compactMap { URLReference.origin(of: $0) })
+                return rows.flatMap { row in
+                    all.filter { hosts.contains(String($0.key.dropFirst(row.count))) && $0.key.hasPrefix(row) }
+                        .map { (setting, text($0.value), String($0.key.dropFirst(row.count))) }.sorted { $0.2 < $1.2 }
+                }
+            }
+            return state(pipeline.limit.adaptiveLimits, "limits now") { "\($0) at once" }
+                + state(pipeline.limit.circuits, "circuit now") { $0 ? "open" : "closed, after failures" }
+        }
+    }
+
     /// Changes the table in code: the environment, a base URL, a row. The change applies from the next request on, and
     /// stays when the file or source is read again.
     ///

@@ -104,7 +104,7 @@ final class SharingStage: Stage {
         } else {
             call.watch?.record(.waiting(.sharedRequest))
         }
-        defer { call.note { $0.absorb(shared.sent) } }
+        defer { call.note { $0.absorb(shared.sent, isAnswer: true) } }
         do {
             let response = try await waiter.value(for: call) { [self] _ in update(shared, id, first, call) }
             if id != first { call.watch?.record(.waited(.sharedRequest)) }

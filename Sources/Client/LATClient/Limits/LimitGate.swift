@@ -14,14 +14,18 @@ final class LimitGate: Sendable {
 
     private let clock: CallClock
     private let state: Mutex<State>
+    /// Whether it needs to know how long requests take.
+    private let isAdaptive: Atomic<Bool>
 
     init(_ limits: RequestLimits, clock: CallClock) {
         self.clock = clock
         state = Mutex(State(queue: LimitQueue(limits, at: clock.now())))
+        isAdaptive = Atomic(limits.adaptive != nil)
     }
 
     /// Changes the limits. Requests that wait may start at once.
     func adopt(_ limits: RequestLimits) {
+        isAdaptive.store(limits.adaptive != nil, ordering: .relaxed)
         let turn = state.withLock { state -> LimitQueue<UInt64>.Turn? in
             guard state.queue.limits != limits else { return nil }
             return state.queue.adopt(limits, at: clock.now())
@@ -39,6 +43,9 @@ final class LimitGate: Sendable {
         guard pause != nil || !reports.isEmpty else { return }
         perform(state.withLock { $0.queue.learn(reports, pause: pause, of: host, at: clock.now()) })
     }
+
+    /// The numbers of requests that hosts take at once, by host.
+    var adaptiveLimits: [String: Int] { state.withLock(\.queue.adaptiveLimits) }
 
     /// Waits while the host asks for a pause, before the call holds any slot.
     func waitForHost(_ call: Call, _ host: String) async throws {
@@ -64,8 +71,9 @@ final class LimitGate: Sendable {
     ) async throws -> HTTPResponse {
         var passed = 0
         var isUnused = true
+        var sample = AdaptiveLimit.Sample.nothing
         defer {
-            for gate in gates[..<passed].reversed() { gate.leave(host, isUnused: isUnused) }
+            for gate in gates[..<passed].reversed() { gate.leave(host, isUnused: isUnused, sample) }
             leave?(isUnused)
         }
         for gate in gates {
@@ -73,10 +81,19 @@ final class LimitGate: Sendable {
             passed += 1
         }
         isUnused = false
+        let clock = gates.first { $0.isAdaptive.load(ordering: .relaxed) }?.clock
+        let start = clock?.now()
+        func measure(_ answer: Result<HTTPResponse, any Error>) {
+            guard let clock, let start else { return }
+            sample = AdaptiveLimit.Sample(answer, after: clock.now() - start, wasSuspended: call.wasSuspended)
+        }
         do {
-            return try await send()
+            let response = try await send()
+            measure(.success(response))
+            return response
         } catch {
             isUnused = (error as? NetworkError)?.kind == .circuitOpen
+            measure(.failure(error))
             throw error
         }
     }
@@ -110,8 +127,8 @@ final class LimitGate: Sendable {
         }
     }
 
-    private func leave(_ host: String, isUnused: Bool) {
-        perform(state.withLock { $0.queue.leave(host: host, isUnused: isUnused, at: clock.now()) })
+    private func leave(_ host: String, isUnused: Bool, _ sample: AdaptiveLimit.Sample = .nothing) {
+        perform(state.withLock { $0.queue.leave(host: host, isUnused: isUnused, sample, at: clock.now()) })
     }
 
     private func perform(_ turn: LimitQueue<UInt64>.Turn) {

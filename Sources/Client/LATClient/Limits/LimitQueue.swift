@@ -31,6 +31,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var bucket: TokenBucket?
         /// What the host tells of its own limits, by policy.
         var quotas: [String: ToldQuota] = [:]
+        /// How many requests the host takes at once.
+        var adaptive: AdaptiveLimit?
         /// Until when the host asked for a pause.
         var pausedUntil: Duration?
 
@@ -48,16 +50,18 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
             for name in quotas.keys { quotas[name]?.take(at: now) }
         }
 
-        mutating func leave(isUnused: Bool, at now: Duration) {
+        mutating func leave(isUnused: Bool, _ sample: AdaptiveLimit.Sample, at now: Duration) {
+            adaptive?.note(sample, running: running, at: now)
             running -= 1
             guard isUnused else { return }
             bucket?.deposit(1, at: now)
             for name in quotas.keys { quotas[name]?.giveBack(at: now) }
         }
 
-        /// Whether a new entry would say the same.
+        /// Whether a new entry would say the same, or nearly so.
         func isForgettable(at now: Duration) -> Bool {
-            running == 0 && waiting.isEmpty && bucket?.isFull(at: now) != false && (pausedUntil ?? now) <= now
+            running == 0 && waiting.isEmpty && adaptive?.isStale(at: now) != false && bucket?.isFull(at: now) != false
+                && (pausedUntil ?? now) <= now
                 && quotas.values.allSatisfy { $0.isOver(at: now) }
         }
     }
@@ -87,9 +91,11 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// Records the end of a started request.
     ///
     /// - Parameter isUnused: Whether it was never sent, so that its token returns to the rate limit.
-    mutating func leave(host: String, isUnused: Bool = false, at now: Duration) -> Turn {
+    mutating func leave(
+        host: String, isUnused: Bool = false, _ sample: AdaptiveLimit.Sample = .nothing, at now: Duration
+    ) -> Turn {
         running -= 1
-        hosts[host]?.leave(isUnused: isUnused, at: now)
+        hosts[host]?.leave(isUnused: isUnused, sample, at: now)
         if isUnused { bucket?.deposit(1, at: now) }
         return advance(at: now)
     }
@@ -109,6 +115,14 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         if limits.rate != self.limits.rate { bucket = limits.rate?.bucket(after: bucket, at: now) }
         if limits.ratePerHost != self.limits.ratePerHost {
             for (name, host) in hosts { hosts[name]?.bucket = limits.ratePerHost?.bucket(after: host.bucket, at: now) }
+        }
+        for (name, host) in hosts where limits.adaptive != host.adaptive?.bounds {
+            guard let bounds = limits.adaptive else {
+                hosts[name]?.adaptive = nil
+                continue
+            }
+            if host.adaptive == nil { hosts[name]?.adaptive = AdaptiveLimit(bounds, at: now) }
+            hosts[name]?.adaptive?.bounds = bounds
         }
         if !limits.followsServer {
             for name in hosts.keys {
@@ -144,12 +158,17 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return pauses.reduce(.zero, max)
     }
 
-    /// The strictest of the host's policies that say how many requests a whole window allows.
+    /// The numbers of requests that hosts take at once, by host; empty without ``RequestLimits/adaptive``.
+    var adaptiveLimits: [String: Int] { hosts.compactMapValues { $0.adaptive?.limit } }
+
+    /// The strictest of the host's policies that say how many requests a whole window allows. The rate and a burst together
+    /// stay below the quota of a window.
     func toldRate(of host: String) -> RequestLimits.RateLimit? {
         (hosts[host]?.quotas.values).map { quotas in
             quotas.compactMap { quota -> RequestLimits.RateLimit? in
                 guard let limit = quota.limit, limit > 0, let window = quota.window, window > .zero else { return nil }
-                return RequestLimits.RateLimit(perSecond: Double(limit) / window.inSeconds, burst: max(1, limit / 10))
+                let rate = 0.95 * Double(limit) / window.inSeconds
+                return RequestLimits.RateLimit(perSecond: rate, burst: max(1, limit / 20))
             }.min { $0.perSecond < $1.perSecond }
         } ?? nil
     }
@@ -173,7 +192,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     private var hasRoom: Bool { limits.maxConcurrentRequests.map { running < max(1, $0) } ?? true }
 
     private func hasRoom(_ host: Host) -> Bool {
-        limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
+        if let adaptive = host.adaptive, host.running >= adaptive.limit { return false }
+        return limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
     }
 
     /// The waiting request of the highest priority, among equals the oldest, whose host has a free slot and a token.
@@ -229,7 +249,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
             if hosts.count >= 16_384 { hosts = hosts.filter { $0.value.running > 0 || !$0.value.waiting.isEmpty } }
             roomFrom = max(1_024, 2 * hosts.count)
         }
-        hosts[name] = Host(bucket: limits.ratePerHost?.bucket(at: now))
+        hosts[name] = Host(
+            bucket: limits.ratePerHost?.bucket(at: now), adaptive: limits.adaptive.map { AdaptiveLimit($0, at: now) })
     }
 }
 

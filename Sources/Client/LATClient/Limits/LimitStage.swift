@@ -101,6 +101,7 @@ final class LimitStage: Stage {
                     limits.append(SharedLimit(name: "told \(name())", limits: RequestLimits(ratePerHost: told)))
                 }
                 given.followsServer = false
+                given.adaptive = nil
                 if !given.isUnlimited { limits.append(SharedLimit(name: name(), limits: given)) }
             }
             add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits, server?.gate)
@@ -135,6 +136,16 @@ final class LimitStage: Stage {
             state.gate.adopt(row.limits ?? RequestLimits())
             return state
         }
+    }
+
+    /// The numbers of requests that hosts take at once, by row and host. A changed table shows with the row's next call.
+    var adaptiveLimits: [String: Int] {
+        var all = gate?.adaptiveLimits ?? [:]
+        for (name, state) in rows.withLock({ $0 }) {
+            let row = [name.domain, name.server].compactMap(\.self).joined(separator: " ")
+            for (host, limit) in state.gate.adaptiveLimits { all["\(row) \(host)"] = limit }
+        }
+        return all
     }
 
     // MARK: Circuit

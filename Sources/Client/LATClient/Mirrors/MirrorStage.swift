@@ -26,7 +26,9 @@ final class MirrorStage: Stage {
                 let failure = response.standsInFor
                 guard let failure, failure.kind != .httpStatus else {
                     // A stored response says nothing about the address, unless it replaces an error that the address sent.
-                    if !response.source.isFromCache || failure != nil { change(key) { $0.succeeded(index) } }
+                    if !response.source.isFromCache || failure != nil {
+                        change(key) { $0.succeeded(call.sent.addressIndex ?? index) }
+                    }
                     return response
                 }
                 standIn = response
@@ -47,6 +49,13 @@ final class MirrorStage: Stage {
         if call.isCancelled { throw call.cancellation }
         guard let first = failures.first else { return try await chain.proceed(request) }
         throw first
+    }
+
+    /// The other addresses of a call that did not fail lately, in the order in which they follow the given one.
+    func others(of call: Call, than index: Int) -> [Int] {
+        let count = call.details.addresses.count
+        guard count > 1 else { return [] }
+        return change(call.details.row?.mirrorKey ?? "") { $0.others(of: count, than: index) }
     }
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {
@@ -92,6 +101,11 @@ struct MirrorState: Sendable {
             }
         }
         return good + failing.sorted { ($0.until, $0.base) < ($1.until, $1.base) }.map(\.base)
+    }
+
+    /// The indices of the other base URLs that are not known to fail, in the order in which they follow the given one.
+    func others(of count: Int, than base: Int) -> [Int] {
+        (1..<max(1, count)).map { (base + $0) % count }.filter { failingUntil[$0] == nil }
     }
 
     /// Notes that connecting to a base URL failed.

@@ -116,6 +116,10 @@ public struct CallEvent: Sendable {
         case failed(attempt: Int, NetworkError)
         /// The next attempt starts after this time.
         case retrying(after: Duration)
+        /// The call is sent a second time beside the first, because it has had no response for this time.
+        case hedging(after: Duration)
+        /// An attempt was cancelled, because another one was answered first. May come after the call has finished.
+        case abandoned(attempt: Int)
         /// The call is sent again, because its token was renewed.
         case replaying
         /// The wait has ended. A call that ends while it waits has no such event.
@@ -268,6 +272,9 @@ public protocol CallMeter: RequestAccessory {
         _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration)
     /// Called when an attempt has ended without a response. The parameters are those of the method above.
     func attemptDidFail(_ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration)
+    /// Called when an attempt was cancelled because another one of the same call was answered first. It is neither a failure nor
+    /// a sample of the server's speed. Does nothing by default.
+    func attemptWasAbandoned(_ request: HTTPRequest)
     /// Called for what happens between attempts: waits and their ends, repetitions, decisions of the cache.
     func count(_ kind: CallEvent.Kind)
     /// Called when a call has ended, before its caller gets the result.
@@ -283,6 +290,11 @@ public protocol CallMeter: RequestAccessory {
 extension CallMeter {
     /// Does nothing.
     public func connectionDidClose(to origin: String, after time: Duration) {}
+}
+
+extension CallMeter {
+    /// Does nothing.
+    public func attemptWasAbandoned(_ request: HTTPRequest) {}
 }
 
 extension RequestOptions.Values {

@@ -105,6 +105,13 @@ final class CallReporter: Sendable {
     private let phase = Atomic(Phase.new.rawValue)
     private let attempts = Atomic(0)
     private let sentCount = Atomic(0)
+    /// The attempt that was redirected last; 0 for none. Of two attempts at once it need not be the last one.
+    private let redirected = Atomic(0)
+
+    private var redirectedAttempt: Int {
+        let number = redirected.load(ordering: .relaxed)
+        return number > 0 ? number : max(1, attempts.load(ordering: .relaxed))
+    }
 
     /// `nil` when nothing observes the call.
     ///
@@ -162,7 +169,7 @@ final class CallReporter: Sendable {
         let now = MonotonicTime.now
         guard let call else { return Attempt(sent: nil, start: now) }
         let number =
-            hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
+            hop > 0 ? redirectedAttempt : attempts.add(1, ordering: .relaxed).newValue
         let sent = SentAttempt(number, hop, request, of: call)
         report(.sending(attempt: number, request), of: sent.call, hop: hop, at: now, sent: sent)
         return Attempt(sent: sent, ends: ends, start: now)
@@ -173,6 +180,7 @@ final class CallReporter: Sendable {
         let time = attempt.start.duration(to: now)
         observers.count { $0.attemptDidEnd(request, with: response, row: row, after: time) }
         guard let sent = attempt.sent else { return }
+        if sent.hop == 0, (300..<400).contains(response.status) { redirected.store(sent.number, ordering: .relaxed) }
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
         for end in attempt.ends { end(.success(response)) }
     }
@@ -183,6 +191,17 @@ final class CallReporter: Sendable {
         observers.count { $0.attemptDidFail(request, with: error, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
+        for end in attempt.ends { end(.failure(error)) }
+    }
+
+    /// Reports the end of an attempt that was cancelled because another one was answered first.
+    ///
+    /// - Parameter error: that of its cancellation.
+    func abandonAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
+        let now = MonotonicTime.now
+        observers.count { $0.attemptWasAbandoned(request) }
+        guard let sent = attempt.sent else { return }
+        report(.abandoned(attempt: sent.number), of: sent, at: now, after: attempt.start.duration(to: now))
         for end in attempt.ends { end(.failure(error)) }
     }
 

@@ -83,6 +83,8 @@ public struct RequestLog: RequestAccessory {
         case (.full, .failed(let attempt, let error)):
             log(call) { "<-- [\(call.id)] attempt \(attempt): \(URLText.visible($0.text(error.description)))" }
         case (.full, .retrying(let wait)): write("    [\(call.id)] retrying in \(wait)")
+        case (.full, .hedging(let delay)): write("    [\(call.id)] no response for \(delay): sent once more")
+        case (.full, .abandoned(let attempt)): write("<-- [\(call.id)] attempt \(attempt): another one was faster")
         case (.summary, .sending(_, let request)): secrets.keep(request, of: call)
         case (.summary, .finished(let result)):
             log(call) { summary(call, result, after: event.offset, &$0) }

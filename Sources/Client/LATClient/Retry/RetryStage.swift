@@ -6,15 +6,14 @@ import Synchronization
 /// Retries a request as its policy says (``RetryState``), as long as the manager's budget lasts.
 final class RetryStage: Stage {
     let policy: RetryPolicy
-    private let budget: RetryPolicy.Budget?
+    /// What retries are paid from.
+    let budget: RetryBudget
     private let clock: CallClock
-    private let bucket: Mutex<TokenBucket?>
 
     init(policy: RetryPolicy, budget: RetryPolicy.Budget? = nil, clock: CallClock = .continuous) {
         self.policy = policy
-        self.budget = budget
+        self.budget = RetryBudget(budget, clock)
         self.clock = clock
-        bucket = Mutex(budget?.bucket(at: clock.now()))
     }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -22,8 +21,7 @@ final class RetryStage: Stage {
         let policy = request.retryPolicy ?? policy
         var state = RetryState(
             policy: policy, retries: request.retries ?? policy.retries, deadline: call.deadline)
-        // Each request adds its share to the budget.
-        if let budget { bucket.withLock { $0?.deposit(budget.share, at: clock.now()) } }
+        budget.deposit()
         while true {
             let answer: Result<HTTPResponse, NetworkError>
             do {
@@ -42,7 +40,7 @@ final class RetryStage: Stage {
                 after: outcome, to: request,
                 isReplayable: call.isReplayable && !call.isCancelled && allows(policy, request, call.sent, outcome),
                 at: clock.now(), date: Int64(Date.now.timeIntervalSince1970),
-                random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: takeToken)
+                random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: budget.take)
             guard case .retry(let wait) = action else {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
@@ -67,8 +65,30 @@ final class RetryStage: Stage {
         let ignoresIdempotence = !policy.repeatsOnlyIdempotent || policy.judge?(request, answer) == true
         return sent.allows(.retry(onlyIdempotent: !ignoresIdempotence), after: answer)
     }
+}
 
-    private func takeToken() -> Bool { bucket.withLock { $0?.take(at: clock.now()) ?? true } }
+/// The tokens of a manager's ``RetryPolicy/Budget``.
+final class RetryBudget: Sendable {
+    private let policy: RetryPolicy.Budget?
+    private let clock: CallClock
+    private let bucket: Mutex<TokenBucket?>
+
+    init(_ policy: RetryPolicy.Budget?, _ clock: CallClock) {
+        self.policy = policy
+        self.clock = clock
+        bucket = Mutex(policy?.bucket(at: clock.now()))
+    }
+
+    /// Adds the share of a request.
+    func deposit() {
+        if let policy { bucket.withLock { $0?.deposit(policy.share, at: clock.now()) } }
+    }
+
+    /// Gives back what was paid for a repetition that was not sent.
+    func refund() { bucket.withLock { $0?.deposit(1, at: clock.now()) } }
+
+    /// Pays for a repetition. Returns whether there was a token.
+    func take() -> Bool { bucket.withLock { $0?.take(at: clock.now()) ?? true } }
 }
 
 extension RetryPolicy {

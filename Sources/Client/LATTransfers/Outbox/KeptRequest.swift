@@ -30,6 +30,8 @@ struct KeptRequest: Sendable {
         var options = RequestOptions(kept: json["options"])
         // The outbox repeats the request itself, when it is due.
         options.retries = 0
+        // Nobody waits for a fast response.
+        options.hedge = .off
         options.waitsForConnectivity = false
         options.cachePolicy = .networkOnly
         options.duplicates = .allow

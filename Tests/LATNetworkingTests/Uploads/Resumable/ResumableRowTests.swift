@@ -112,7 +112,7 @@ import Testing
     @Test func sameUploadRunsOnce() async throws {
         let uploads = server.resumableUploads()
         var request = HTTPRequest("PUT", server.url("/files"), body: .file(fixture.path))
-        request.maxSendRate = 100_000
+        request.maxSendRate = 10_000
         let manager = try CentralRequestManager.make()
         let first = manager.upload(request, resumable: .standard)
         try await server.waitForBodyBytes(1)

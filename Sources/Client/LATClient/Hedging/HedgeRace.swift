@@ -1,0 +1,289 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import Platform
+import Synchronization
+
+/// One call's requests. The first is sent in the task of the call, so that a call that is not hedged needs no other one.
+final class HedgeRace: Sendable {
+    private struct Winner {
+        let number: Int
+        let response: HTTPResponse
+        /// Which of the domain's addresses it comes from.
+        let address: Int
+    }
+
+    private struct State {
+        /// The calls that send the request again, by their number from 1 on, in their order.
+        var hedges: [Call] = []
+        /// The numbers of those that have no response yet.
+        var running: Set<Int> = []
+        /// The numbers of those whose transfer has begun.
+        var sent: Set<Int> = []
+        var startedAt: Duration?
+        var timer: TimeLimits.Ticket?
+        var isOver = false
+        var winner: Winner?
+        /// Waits for the hedges, when the first request has brought nothing good.
+        var waiter: Waiter<Void>?
+
+        /// Ends the first request. Returns what to wait for if a hedge may bring something better.
+        mutating func end(isGood: Bool) -> Waiter<Void>? {
+            guard !isGood, winner == nil, !running.isEmpty, !isOver else {
+                isOver = true
+                return nil
+            }
+            waiter = Waiter<Void>()
+            return waiter
+        }
+    }
+
+    /// How long a first request that failed waits at least for its hedge.
+    private static let patience = Duration.seconds(1)
+
+    private let policy: RequestOptions.Hedge
+    private let delay: Duration?
+    private let request: HTTPRequest
+    private let chain: Chain
+    private let row: HedgeStage.Row
+    private let stage: HedgeStage
+    private let first: Call
+    private let scope = CallScope.Values()
+    private let state = Mutex(State())
+
+    private var call: Call { chain.call }
+
+    init(
+        _ policy: RequestOptions.Hedge, _ delay: Duration?, _ request: HTTPRequest, _ chain: Chain,
+        _ row: HedgeStage.Row,
+        _ stage: HedgeStage
+    ) {
+        (self.policy, self.delay, self.request, self.chain) = (policy, delay, request, chain)
+        (self.row, self.stage) = (row, stage)
+        first = chain.call.attempt(isHedge: false)
+    }
+
+    func run() async throws -> HTTPResponse {
+        // The time counts from when the request is sent, without waits for limits and connections.
+        first.atNextStart { [weak self, call] in
+            call.transferDidStart()
+            self?.begin()
+        }
+        let wait = CallWait(call) { [self] _ in follow() }
+        follow()
+        do {
+            var response = try await fastest()
+            // The body of a redirect may still be arriving.
+            if response.body.isStream {
+                response.body = ResponseBody(FollowingBody(response.body, wait))
+            } else {
+                wait.end()
+            }
+            return response
+        } catch {
+            wait.end()
+            throw error
+        }
+    }
+
+    private func fastest() async throws -> HTTPResponse {
+        let answer: Result<HTTPResponse, any Error>
+        do {
+            answer = .success(try await chain.on(first).proceed(request))
+        } catch {
+            answer = .failure(error)
+        }
+        let isGood = RequestOptions.Hedge.isGood(answer, to: request)
+        if let waiter = state.withLock({ $0.end(isGood: isGood) }) {
+            // A failure is not held back for as long as a slow hedge takes.
+            let end = stage.limits.clock.now() + max(Self.patience, delay ?? .zero)
+            let ticket = stage.limits.schedule(at: end) { waiter.end(.success(())) }
+            defer { stage.limits.cancel(ticket) }
+            do {
+                try await waiter.value(for: call)
+            } catch {
+                finish()
+                throw error
+            }
+        }
+        let winner = finish()
+        if winner != nil || call.isCancelled { Self.abandon(answer) }
+        if call.isCancelled { throw call.cancellation }
+        if let winner { return winner.response }
+        note(answer)
+        return try answer.get()
+    }
+
+    private static func abandon(_ answer: Result<HTTPResponse, any Error>) {
+        if case .success(let response) = answer { response.body.abandon() }
+    }
+
+    /// Has all requests end, pause and be as urgent as their call.
+    private func follow() {
+        first.follow(call)
+        for hedge in state.withLock(\.hedges) { hedge.follow(call) }
+    }
+
+    /// Learns from the response to the call.
+    private func note(_ answer: Result<HTTPResponse, any Error>) {
+        guard case .success(let response) = answer, let start = state.withLock(\.startedAt) else { return }
+        row.usesHTTP1.store(response.version == .http1_1 || response.version == .http1_0, ordering: .relaxed)
+        guard RequestOptions.Hedge.isSample(response), !call.wasSuspended else { return }
+        let now = stage.limits.clock.now()
+        row { $0.end(after: now - start, at: now) }
+    }
+
+    /// The first request is being sent.
+    private func begin() {
+        let now = stage.limits.clock.now()
+        state.withLock { $0.startedAt = now }
+        if let delay { schedule(delay, at: now) }
+    }
+
+    private func schedule(_ delay: Duration, at now: Duration) {
+        let ticket = stage.limits.schedule(at: now + delay) { [weak self] in self?.hedge(after: delay) }
+        let isLate = state.withLock { state in
+            state.timer = ticket
+            return state.isOver
+        }
+        if isLate { stage.limits.cancel(ticket) }
+    }
+
+    private func hedge(after delay: Duration) {
+        let now = stage.limits.clock.now()
+        guard !call.transferState.isSuspended else { return }
+        let hedge = call.attempt(isHedge: true)
+        let number = state.withLock { state -> Int? in
+            // Paid for under the lock, so that nothing is spent on a call that has just been answered.
+            guard !state.isOver, row({ $0.hedges(policy, at: now, pays: stage.budget.take) }) else { return nil }
+            state.hedges.append(hedge)
+            state.running.insert(state.hedges.count)
+            return state.hedges.count
+        }
+        guard let number else { return }
+        hedge.atNextStart { [weak self] in self?.state.withLock { _ = $0.sent.insert(number) } }
+        follow()
+        // In a task of its own, as observers may take their time.
+        hedge.run { [self] in await scope.run { await send(hedge, number, after: delay, paidAt: now) } }
+        if number < policy.attempts { schedule(delay, at: now) }
+    }
+
+    private func send(_ hedge: Call, _ number: Int, after delay: Duration, paidAt: Duration) async {
+        var (answer, address): (Result<HTTPResponse, any Error>, Int) = (.failure(CancellationError()), 0)
+        if !hedge.isCancelled {
+            call.watch?.record(.hedging(after: delay))
+            do {
+                var rest = chain.on(hedge)
+                var request: HTTPRequest
+                (request, address) = elsewhere(number)
+                if !request.context.signatureFields.isEmpty {
+                    // A signer may refuse a nonce that it has seen.
+                    let old = request.context.signatureFields
+                    request.headers = HTTPHeaders(
+                        request.headers.fields.filter { !old.contains($0.name.lowercased()) })
+                    rest = rest.including(.sign)
+                }
+                answer = .success(try await rest.proceed(request))
+            } catch {
+                answer = .failure(error)
+            }
+        }
+        let isGood = RequestOptions.Hedge.isGood(answer, to: request)
+        let (won, wasSent, waiter) = state.withLock { state -> (Bool, Bool, Waiter<Void>?) in
+            state.running.remove(number)
+            let wasSent = state.sent.contains(number)
+            guard !state.isOver else { return (false, wasSent, nil) }
+            if isGood, case .success(let response) = answer {
+                state.winner = Winner(number: number, response: response, address: address)
+                state.isOver = true
+                return (true, wasSent, state.waiter)
+            }
+            return (false, wasSent, state.running.isEmpty ? state.waiter : nil)
+        }
+        if !wasSent {
+            row { $0.giveBack(paidAt, at: stage.limits.clock.now()) }
+            stage.budget.refund()
+        }
+        if won {
+            note(answer)
+            first.abandon()
+        } else {
+            Self.abandon(answer)
+        }
+        waiter?.end(.success(()))
+    }
+
+    /// The request to the domain's next good address; without one, to another connection.
+    private func elsewhere(_ number: Int) -> (HTTPRequest, address: Int) {
+        var request = request
+        let own = chain.addressIndex
+        let others = request.isOfOneServer ? [] : stage.mirrors.others(of: call, than: own)
+        if !others.isEmpty {
+            let other = others[(number - 1) % others.count]
+            let (from, to) = (call.details.addresses[own], call.details.addresses[other])
+            let rest = request.url.dropFirst(from.count)
+            if !from.contains("?"), !to.contains("?"), request.url.hasPrefix(from), rest.first ?? "?" == "?" {
+                request.url = to + rest
+                // Addresses of one origin differ in their path, and share its connections.
+                guard URLReference.origin(of: from) == URLReference.origin(of: to) else { return (request, other) }
+                request.context.opensConnection = !row.usesHTTP1.load(ordering: .relaxed)
+                return (request, other)
+            }
+        }
+        // With HTTP/1.1, the first request has its connection for itself.
+        if !row.usesHTTP1.load(ordering: .relaxed) { request.context.opensConnection = true }
+        return (request, own)
+    }
+
+    /// Abandons what still runs, and adds to the call's record what was sent.
+    @discardableResult private func finish() -> Winner? {
+        let (winner, hedges, running, timer) = state.withLock { state in
+            state.isOver = true
+            defer { (state.running, state.timer) = ([], nil) }
+            return (state.winner, state.hedges, state.running, state.timer)
+        }
+        timer.map(stage.limits.cancel)
+        for number in running { hedges[number - 1].abandon() }
+        call.note { sent in
+            for (index, hedge) in hedges.enumerated() where index + 1 != winner?.number {
+                sent.absorb(hedge.sent, isAnswer: false)
+            }
+            sent.absorb(first.sent, isAnswer: winner == nil)
+            if let winner {
+                sent.absorb(hedges[winner.number - 1].sent, isAnswer: true)
+                sent.answered(by: winner.address)
+            }
+        }
+        return winner
+    }
+}
+
+/// A body whose transfer ends and pauses with its call until it was read, or nobody can read it any more.
+private final class FollowingBody: AbandonableBodySource {
+    private let body: ResponseBody
+    private let wait: CallWait
+
+    init(_ body: ResponseBody, _ wait: CallWait) {
+        self.body = body
+        self.wait = wait
+    }
+
+    func next() async throws -> Data? {
+        // All iterators of a stream share one position.
+        var chunks = body.makeAsyncIterator()
+        return try await chunks.next()
+    }
+
+    func abandon() { body.abandon() }
+
+    deinit { wait.end() }
+}
+
+extension HTTPRequest {
+    /// Whether its fields are about what one server has: another one may know no such state, or have another one by that name.
+    fileprivate var isOfOneServer: Bool {
+        ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"].contains {
+            headers[$0] != nil
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import HTTPCore
+import Platform
+import Synchronization
+
+/// Sends a request a second time when it takes long, as its policy says (``HedgeRow``). The faster good response counts.
+final class HedgeStage: Stage {
+    /// The calls that are measured together.
+    private struct Name: Hashable {
+        /// The domain row; without one, the origin.
+        let domain: String
+        let server: String?
+    }
+
+    /// What is known of a row's calls.
+    final class Row: Sendable {
+        private let state = Mutex(HedgeRow())
+        /// Whether responses come over connections that carry one request at a time.
+        let usesHTTP1 = Atomic(false)
+
+        func callAsFunction<Result: Sendable>(_ change: (inout HedgeRow) -> Result) -> Result {
+            state.withLock { change(&$0) }
+        }
+    }
+
+    private struct Rows {
+        var byName: [Name: Row] = [:]
+        /// Idle rows are forgotten when there are at least this many.
+        var roomFrom = 1_024
+    }
+
+    private let standard: RequestOptions.Hedge?
+    private let retry: RetryStage
+    let mirrors: MirrorStage
+    let limits: TimeLimits
+    private let rows = Mutex(Rows())
+
+    init(_ standard: RequestOptions.Hedge?, _ retry: RetryStage, _ mirrors: MirrorStage, _ limits: TimeLimits) {
+        self.standard = standard
+        self.retry = retry
+        self.mirrors = mirrors
+        self.limits = limits
+    }
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let call = chain.call
+        guard let policy = request.hedge ?? standard, policy != .off, chain.hop == 0,
+            RequestOptions.Hedge.isPossible(request), call.isReplayable, call.interimHandler == nil,
+            let row = row(of: call, request)
+        else { return try await chain.proceed(request) }
+        if request.hedge != nil { try policy.check("request.hedge") }
+        // A repetition is no further call.
+        let isFirst = call.attempts == 0
+        let delay = row { $0.begin(policy, isFirst: isFirst, at: limits.clock.now()) }
+        // Without the stage of retries, nobody else adds the call's share.
+        if isFirst, (request.retries ?? retry.policy.retries) == 0 { retry.budget.deposit() }
+        return try await HedgeRace(policy, delay, request, chain, row, self).run()
+    }
+
+    var budget: RetryBudget { retry.budget }
+
+    private func row(of call: Call, _ request: HTTPRequest) -> Row? {
+        let row = call.details.row
+        guard let domain = row?.domain ?? URLReference.origin(of: request.url) else { return nil }
+        let name = Name(domain: domain, server: row?.server)
+        return rows.withLock { rows in
+            if let row = rows.byName[name] { return row }
+            if rows.byName.count >= rows.roomFrom {
+                let now = limits.clock.now()
+                rows.byName = rows.byName.filter { !$0.value { $0.isIdle(at: now) } }
+                rows.roomFrom = max(1_024, 2 * rows.byName.count)
+            }
+            let new = Row()
+            rows.byName[name] = new
+            return new
+        }
+    }
+}

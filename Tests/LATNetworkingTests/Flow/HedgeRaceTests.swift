@@ -1,0 +1,262 @@
+import DomainTables
+import FoundationEssentials
+import LATSealing
+import LATTesting
+import Platform
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import LATClient
+
+/// What the two requests of a hedged call mean to the rest of the pipeline: mirrors, followers, records and observers.
+@Suite(.timeLimit(.minutes(2))) struct HedgeRaceTests {
+    private static let soon = RequestOptions.Hedge(after: .time(.milliseconds(20)), share: 1)
+    private static let silence = MockReply.text("late").stalling(.start)
+
+    private static func table(_ addresses: [String]) throws -> DomainTable {
+        let mirrors = addresses.dropFirst().map { "\"\($0)\"" }.joined(separator: ", ")
+        return try DomainTable(
+            json5: """
+                { domains: { a: { baseURL: "\(addresses[0])", mirrors: [\(mirrors)],
+                    hedge: { after: "20ms", share: 1 } } } }
+                """)
+    }
+
+    // MARK: Addresses
+
+    @Test func hedgeSkipsAddressesThatFailed() async throws {
+        let dead = try ReservedPort()
+        let (silent, good) = (try MockServer(), try MockServer())
+        silent.fallback { _ in Self.silence }
+        good.fallback { _ in .text("\"good\"") }
+        let table = try Self.table(["http://127.0.0.1:\(dead.port)", silent.url("/s"), good.url("/g")])
+        let manager = try CentralRequestManager.make { $0.domains = table }
+        // Only connections that fail show that the first address is dead.
+        let route = Route("GET", domain: "a", path: "x")
+        let unhedged = EntityCall(route).setting(\.hedge, .off).setting(\.timeout, .milliseconds(300))
+        #expect(await failure { try await unhedged.startRequest(on: manager) }?.kind == .timeout(.total))
+        for _ in 0..<2 { #expect(try await manager.startRequest(route).response.text == "\"good\"") }
+        // The address that answered is the one that is known to be good; the silent one is still tried first.
+        #expect(silent.requestCount == 3 && good.requestCount == 2)
+    }
+
+    @Test func rangeIsAskedOfOneAddressOnly() async throws {
+        let (first, second) = (try MockServer(), try MockServer())
+        first.enqueue(Self.silence, .text("\"own\""))
+        second.fallback { _ in .text("\"other\"") }
+        let table = try Self.table([first.url("/a"), second.url("/b")])
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.headers = ["Range": "bytes=0-1"]
+        }
+        let reply = try await manager.startRequest(Route("GET", domain: "a", path: "x"))
+        #expect(reply.response.text == "\"own\"")
+        #expect(first.requestCount == 2 && second.requestCount == 0)
+    }
+
+    @Test func answerOfAnotherAddressIsRemembered() {
+        var (own, hedge) = (SentRequests(), SentRequests())
+        own.begins(HTTPRequest("GET", "http://a/"), hop: 0)
+        hedge.begins(HTTPRequest("GET", "http://b/"), hop: 0)
+        var sent = SentRequests()
+        sent.absorb(own, isAnswer: false)
+        #expect(sent.last == nil && sent.attempts == 1)
+        sent.absorb(hedge, isAnswer: true)
+        sent.answered(by: 1)
+        #expect(sent.last?.url == "http://b/" && sent.addressIndex == 1 && sent.attempts == 2)
+        // The record of a loser changes nothing but the counts.
+        sent.absorb(own, isAnswer: false)
+        #expect(sent.last?.url == "http://b/" && sent.addressIndex == 1 && sent.attempts == 3)
+        sent.absorb(own, isAnswer: true)
+        #expect(sent.addressIndex == nil)
+    }
+
+    // MARK: Calls
+
+    @Test func followersHearThatAHedgedCallWasSent() async throws {
+        let server = try MockServer()
+        server.fallback { _ in Self.silence }
+        let manager = try CentralRequestManager.make {
+            $0.hedge = .init(after: .time(.seconds(3_600)), share: 1)
+            $0.cachePolicy = .http
+            $0.cacheStorage = .memory
+        }
+        let leader = manager.startRequest("GET", server.url(), success: { _, _ in }, failure: { _, _ in })
+        _ = try await server.waitForRequests(1)
+        var request = HTTPRequest("GET", server.url())
+        request.timeout = .milliseconds(50)
+        // Its timeout begins with the transfer of the first.
+        #expect(await failure { try await manager.send(request) }?.kind == .timeout(.total))
+        #expect(server.requestCount == 1)
+        leader.cancel()
+        #expect(await failure { try await leader.value }?.kind == .cancelled)
+    }
+
+    @Test func bodyOfARedirectEndsWithItsCall() async throws {
+        let server = try MockServer()
+        // The body of a redirect that is not followed is collected.
+        server.fallback { _ in
+            var reply = MockReply.pattern(byteCount: 1_000).stalling(.afterBodyBytes(10)).header("Location", "/b")
+            reply.status = 302
+            return reply
+        }
+        let manager = try CentralRequestManager.make {
+            $0.hedge = .init(after: .time(.seconds(3_600)), share: 1)
+            $0.redirectHandler = { _ in .stop }
+        }
+        var events = manager.events.makeAsyncIterator()
+        let task = manager.startRequest("GET", server.url(), success: { _, _ in }, failure: { _, _ in })
+        while let event = await events.next() {
+            if case .answered = event.kind { break }
+        }
+        task.cancel()
+        #expect(await failure { try await task.value }?.kind == .cancelled)
+        try await server.waitForClosedConnections(1)
+    }
+
+    @Test func attemptsFollowTheirCall() {
+        let call = Call(HTTPRequest("GET", "http://h/"), progress: { _ in })
+        let (first, hedge) = (call.attempt(isHedge: false), call.attempt(isHedge: true))
+        #expect(first.isAttempt && hedge.isAttempt && !call.isAttempt)
+        // Two requests would report the progress of one call by turns.
+        #expect(first.progressHandler != nil && hedge.progressHandler == nil && hedge.bodyHandler == nil)
+        call.setSuspended(true)
+        first.follow(call)
+        #expect(first.transferState.isSuspended)
+        call.setSuspended(false)
+        call.raisePriority(to: .high)
+        first.follow(call)
+        #expect(!first.transferState.isSuspended && first.wasSuspended && first.priority == .high)
+        call.cancel()
+        hedge.follow(call)
+        #expect(hedge.isCancelled)
+    }
+
+    @Test func hedgeRunsInTheScopeOfItsCall() async {
+        let values = CallScope.$isProviding.withValue(true) { CallScope.Values() }
+        let seen = Atomic(false)
+        await Task.detached { [values] in
+            await values.run { seen.store(CallScope.isProviding, ordering: .relaxed) }
+        }.value
+        #expect(seen.load(ordering: .relaxed) && !CallScope.isProviding)
+    }
+
+    /// Holds each first request back after its end, whatever happens.
+    private actor Holding: Interceptor {
+        private var count = 0
+        private var held: CheckedContinuation<Void, Never>?
+        private var isOver = false
+
+        func release() {
+            isOver = true
+            held?.resume()
+            held = nil
+        }
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            count += 1
+            guard count == 1 else { return try await next(request) }
+            do {
+                return try await next(request)
+            } catch {
+                if !isOver { await withCheckedContinuation { held = $0 } }
+                throw error
+            }
+        }
+    }
+
+    @Test func responseDoesNotWaitForTheLoser() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let interceptor = Holding()
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.networkInterceptors = [interceptor]
+        }
+        #expect(try await manager.startRequest("GET", server.url()).text == "ok")
+        await interceptor.release()
+    }
+
+    @Test func callIsHedgedAgainAfterARetry() async throws {
+        let server = try MockServer()
+        server.enqueue(.status(503), Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .zero)
+        }
+        let response = try await manager.startRequest("GET", server.url())
+        #expect(response.text == "ok" && response.attempts == 3)
+    }
+
+    @Test func unsealedRequestOfASealingManagerIsHedged() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let sealer = try AESGCMSealer(keys: ["k": Data(repeating: 7, count: 32)], current: "k")
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.sealer = sealer
+        }
+        var request = HTTPRequest("GET", server.url())
+        request.sealing = .unsealed
+        #expect(try await manager.send(request).text == "ok")
+        #expect(server.requestCount == 2)
+    }
+
+    // MARK: Ends
+
+    /// The first request is answered when the second one was sent, which is never answered. Later ones are answered at once.
+    private actor FirstAnswers: Transport {
+        private let responses: [Int: HTTPResponse]
+        private let secondSent = Outcome<Void>()
+        private var count = 0
+
+        init(_ responses: [Int: HTTPResponse]) { self.responses = responses }
+
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            // A hedge asks for a connection of its own. On a busy machine it may arrive before the first request.
+            let isHedge = request.context.opensConnection
+            if !isHedge { count += count == 0 ? 1 : 2 }
+            let number = isHedge ? 2 : count
+            switch number {
+            case 1: try await secondSent.value()
+            case 2:
+                secondSent.settle(.success(()))
+                try await Task.sleep(for: .seconds(3_600))
+            default: break
+            }
+            return responses[number] ?? HTTPResponse(status: 404, url: request.url)
+        }
+    }
+
+    @Test func failureDoesNotWaitForASlowHedge() async throws {
+        let transport = FirstAnswers([1: HTTPResponse(status: 500, url: "http://h.example/")])
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.transport = transport
+        }
+        #expect(try await manager.send(HTTPRequest("GET", "http://h.example/")).status == 500)
+    }
+
+    @Test func hopBelongsToTheAttemptThatWasRedirected() async throws {
+        let moved = HTTPResponse(status: 302, headers: ["Location": "/there"], url: "http://h.example/")
+        let transport = FirstAnswers([1: moved, 3: HTTPResponse(status: 200, url: "http://h.example/there")])
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.transport = transport
+        }
+        var events = manager.events.makeAsyncIterator()
+        let response = try await manager.send(HTTPRequest("GET", "http://h.example/"))
+        var hops: [Int] = []
+        events: while let event = await events.next() {
+            switch event.kind {
+            case .sending(let attempt, _) where event.hop == 1: hops.append(attempt)
+            case .finished: break events
+            default: break
+            }
+        }
+        #expect(response.status == 200 && hops == [1])
+    }
+}

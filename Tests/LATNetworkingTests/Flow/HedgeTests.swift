@@ -1,0 +1,217 @@
+import CurlTransport
+import DomainTables
+import FoundationEssentials
+import LATSealing
+import LATTesting
+import Platform
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import LATClient
+
+/// Hedged requests in whole calls. A server that never answers a request shows which of two counts.
+@Suite(.timeLimit(.minutes(2))) struct HedgeTests {
+    private static let soon = RequestOptions.Hedge(after: .time(.milliseconds(20)), share: 1)
+    private static let silence = MockReply.text("late").stalling(.start)
+
+    @Test func stalledRequestIsSentOnAnotherConnection() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        #expect(try await manager.startRequest("GET", server.url()).text == "ok")
+        #expect(server.requestCount == 2 && server.acceptedConnections == 2)
+        // The connection of the request that lost is closed at once.
+        try await server.waitForClosedConnections(1)
+    }
+
+    @Test func stalledBodyIsFetchedAgain() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("first").stalling(.afterBodyBytes(2)), .text("ok"))
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        #expect(try await manager.startRequest("GET", server.url()).text == "ok")
+    }
+
+    @Test func secondAddressIsTheNextMirror() async throws {
+        let (first, second) = (try MockServer(), try MockServer())
+        first.fallback { _ in Self.silence }
+        second.fallback { .text("\"\($0.target)\"") }
+        let table = try DomainTable(
+            json5: """
+                { domains: { a: { baseURL: "\(first.url("/api"))", mirrors: ["\(second.url("/m"))"],
+                    hedge: { after: "20ms", share: 1 } } },
+                  servers: { "a.item": { domain: "a", path: "v1/{id}", method: "GET" } } }
+                """)
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.parameterProvider = { _ in ["nonce": 1] }
+        }
+        let reply = try await manager.startRequest(Route(server: "a.item"), parameters: ["id": 7, "q": "x"])
+        let text = reply.response.text
+        #expect(
+            text?.hasPrefix("\"/m/v1/7?") == true && text?.contains("q=x") == true && text?.contains("nonce=1") == true)
+        #expect(first.requestCount == 1 && second.requestCount == 1)
+    }
+
+    @Test func loserIsNeitherFailureNorSample() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 1)
+        }
+        var events = manager.events.makeAsyncIterator()
+        let response = try await manager.startRequest("GET", server.url())
+        var names: Set<String> = []
+        events: while let event = await events.next() {
+            switch event.kind {
+            case .hedging(let delay): names.insert("hedging \(delay == .milliseconds(20))")
+            case .abandoned(let attempt): names.insert("abandoned \(attempt)")
+            case .answered(let attempt, _): names.insert("answered \(attempt)")
+            case .failed(let attempt, _): names.insert("failed \(attempt)")
+            case .finished: break events
+            default: break
+            }
+        }
+        #expect(names == ["hedging true", "abandoned 1", "answered 2"])
+        #expect(await manager.load.circuits.isEmpty && response.status == 200)
+    }
+
+    /// The first request is answered when the second one was sent, and the second when the first was answered.
+    private actor Alternating: Transport {
+        let statuses: [Int]
+        private let (secondSent, firstAnswered) = (Outcome<Void>(), Outcome<Void>())
+        private(set) var requests: [HTTPRequest] = []
+
+        init(_ statuses: [Int]) { self.statuses = statuses }
+
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            requests.append(request)
+            // A hedge asks for a connection of its own. On a busy machine it may arrive before the first request.
+            let number = request.context.opensConnection ? 2 : 1
+            if number == 1 {
+                try await secondSent.value()
+                firstAnswered.settle(.success(()))
+            } else {
+                secondSent.settle(.success(()))
+                try await firstAnswered.value()
+            }
+            return HTTPResponse(status: statuses[number - 1], url: request.url)
+        }
+    }
+
+    @Test(arguments: [([500, 200], 200), ([429, 204], 204), ([500, 503], 500), ([200, 500], 200)])
+    func goodResponseOfTheTwoCounts(_ statuses: [Int], _ expected: Int) async throws {
+        let transport = Alternating(statuses)
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.transport = transport
+        }
+        let response = try await manager.send(HTTPRequest("GET", "http://h.example/"))
+        #expect(response.status == expected)
+        #expect(await transport.requests.count == 2)
+    }
+
+    @Test func signedHedgeHasASignatureOfItsOwn() async throws {
+        struct Counting: RequestSigner {
+            private static let count = Atomic(0)
+            func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders {
+                ["X-Signature": "\(Self.count.add(1, ordering: .relaxed).newValue)"]
+            }
+        }
+        let transport = Alternating([500, 200])
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.transport = transport
+            $0.signer = Counting()
+        }
+        _ = try await manager.send(HTTPRequest("GET", "http://h.example/"))
+        let signatures = await transport.requests.map { $0.headers[values: "X-Signature"] }
+        #expect(signatures.count == 2 && signatures.allSatisfy { $0.count == 1 } && Set(signatures).count == 2)
+    }
+
+    @Test func failureBeforeTheDelayIsDelivered() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(500) }
+        let manager = try CentralRequestManager.make { $0.hedge = .init(after: .time(.seconds(3_600)), share: 1) }
+        #expect(await failure { try await manager.startRequest("GET", server.url()) }?.response?.status == 500)
+        #expect(server.requestCount == 1)
+    }
+
+    @Test func postIsHedgedOnlyWithAKey() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        var request = HTTPRequest("POST", server.url(), body: .text("1 book"))
+        request.idempotencyKey = "k"
+        #expect(try await manager.send(request).text == "ok")
+        #expect(server.requests.map(\.text) == ["1 book", "1 book"])
+        server.enqueue(.text("alone").delayed(by: .milliseconds(100)))
+        request.idempotencyKey = nil
+        #expect(try await manager.send(request).text == "alone")
+        #expect(server.requestCount == 3)
+    }
+
+    @Test(arguments: [[409, 201], [201, 409], [409, 409]])
+    func keyInUseIsNoResponse(_ statuses: [Int]) async throws {
+        let transport = Alternating(statuses)
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.transport = transport
+        }
+        var request = HTTPRequest("POST", "http://h.example/")
+        request.idempotencyKey = "k"
+        #expect(try await manager.send(request).status == statuses.min())
+        #expect(await transport.requests.count == 2)
+    }
+
+    @Test func budgetPaysForHedges() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("hedge"), .text("alone").delayed(by: .milliseconds(100)))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.retryBudget = RetryPolicy.Budget(share: 0, reserve: 0)
+        }
+        // The bucket has one token at the beginning.
+        for text in ["hedge", "alone"] { #expect(try await manager.startRequest("GET", server.url()).text == text) }
+        #expect(server.requestCount == 3)
+    }
+
+    @Test func winnerIsStoredInTheCache() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok").header("Cache-Control", "max-age=60"))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.cachePolicy = .http
+            $0.cacheStorage = .memory
+        }
+        for source in [HTTPResponse.Source.network, .memoryCache] {
+            let response = try await manager.startRequest("GET", server.url())
+            #expect(response.text == "ok" && response.source == source)
+        }
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func cancelledCallEndsBothRequests() async throws {
+        let server = try MockServer()
+        server.fallback { _ in Self.silence }
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        let task = manager.startRequest("GET", server.url(), success: { _, _ in }, failure: { _, _ in })
+        _ = try await server.waitForRequests(2)
+        task.cancel()
+        try await server.waitForClosedConnections(2)
+        #expect(await failure { try await task.value }?.kind == .cancelled)
+    }
+
+    @Test func requestMayTurnHedgingOff() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("ok").delayed(by: .milliseconds(100)) }
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        var request = HTTPRequest("GET", server.url())
+        request.hedge = .off
+        _ = try await manager.send(request)
+        #expect(server.requestCount == 1)
+        request.hedge = .init(share: 7)
+        #expect(await failure { try await manager.send(request) }?.kind == .invalidRequest)
+    }
+}
