@@ -192,6 +192,9 @@ public final class CentralRequestManager: Sendable {
         public var circuits: [String: Bool] = [:]
         /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
+        /// How many certificates were accepted without the check for revocation that ``HTTPRequest/TLS/Revocation/soft`` asks
+        /// for, because there was no valid list.
+        public var uncheckedCertificates = 0
 
         /// The open connections to an origin.
         public struct Connections: Hashable, Sendable {
@@ -210,7 +213,8 @@ public final class CentralRequestManager: Sendable {
                 calls: calls.count(.all), connections: gauges?.sockets ?? 0,
                 origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
                 transfers: gauges?.transfers ?? 0,
-                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known)
+                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known,
+                uncheckedCertificates: engine?.uncheckedCertificates ?? 0)
         }
     }
 
