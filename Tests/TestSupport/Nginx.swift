@@ -18,9 +18,17 @@ package final class Nginx: Sendable {
     }
 
     /// Starts one that handles all requests as the directives of its only location say. The file `small` has two bytes.
-    package init(location: String, http: String = "", port: ReservedPort? = nil) throws {
+    ///
+    /// - Parameters:
+    ///   - http: Directives beside the server.
+    ///   - certificate: A PEM file with certificate, chain and key, for TLS with HTTP/2. Default `nil`: no TLS.
+    ///   - port: Default `nil`: a free one.
+    package init(
+        location: String, http: String = "", certificate: String? = nil, port: ReservedPort? = nil
+    ) throws {
         self.port = try port ?? ReservedPort()
         folder = try TemporaryDirectory()
+        let secure = certificate.map { "ssl_certificate \($0); ssl_certificate_key \($0);" } ?? ""
         let configuration = """
             daemon off; master_process off; pid \(folder.path)/pid; error_log stderr crit;
             events {}
@@ -29,7 +37,7 @@ package final class Nginx: Sendable {
                 fastcgi_temp_path \(folder.path)/f; uwsgi_temp_path \(folder.path)/u; scgi_temp_path \(folder.path)/s;
                 \(http)
                 server {
-                    listen 127.0.0.1:\(self.port.port);
+                    listen 127.0.0.1:\(self.port.port)\(certificate == nil ? "" : " ssl http2"); \(secure)
                     root \(folder.path)/files;
                     location / { \(location) }
                 }

@@ -18,11 +18,12 @@ typedef void (*lat_message_callback)(
 typedef void (*lat_state_callback)(const void *LAT_NONE ssl, int where, int value);
 typedef int (*lat_session_callback)(void *LAT_NONE ssl, void *LAT_NONE session);
 typedef void (*lat_key_callback)(const void *LAT_NONE ssl, const char *LAT_NONE line);
+typedef int (*lat_verify_callback)(void *LAT_SOME check, void *LAT_NONE argument);
 typedef void (*lat_free_callback)(
     void *LAT_NONE parent, void *LAT_NONE pointer, void *LAT_NONE data, int index, long number, void *LAT_NONE argument);
 
 // Every member has the name and the meaning of the OpenSSL function. A `context` is an SSL_CTX; an `ssl` is a
-// connection.
+// connection; a `check` is an X509_STORE_CTX.
 typedef struct {
     int (*LAT_SOME CRYPTO_get_ex_new_index)(
         int class_index, long number, void *LAT_NONE argument, void *LAT_NONE make, void *LAT_NONE copy,
@@ -70,6 +71,14 @@ typedef struct {
     int (*LAT_SOME SSL_set_session)(void *LAT_SOME ssl, void *LAT_NONE session);
     void *LAT_NONE (*LAT_SOME SSL_SESSION_dup)(const void *LAT_SOME session);
     void (*LAT_SOME SSL_SESSION_free)(void *LAT_NONE session);
+    void (*LAT_SOME SSL_CTX_set_cert_verify_callback)(
+        void *LAT_SOME context, lat_verify_callback LAT_NONE callback, void *LAT_NONE argument);
+    int (*LAT_SOME X509_verify_cert)(void *LAT_SOME check);
+    void *LAT_NONE (*LAT_SOME X509_STORE_CTX_get0_chain)(const void *LAT_SOME check);
+    int (*LAT_SOME X509_STORE_CTX_get_num_untrusted)(const void *LAT_SOME check);
+    void (*LAT_SOME X509_STORE_CTX_set_error)(void *LAT_SOME check, int error);
+    int (*LAT_SOME OPENSSL_sk_num)(const void *LAT_NONE stack);
+    void *LAT_NONE (*LAT_SOME OPENSSL_sk_value)(const void *LAT_NONE stack, int index);
 } lat_openssl;
 
 // Fills the table. Returns 0 when libcurl does not use OpenSSL, or uses one older than 3.0.
@@ -120,6 +129,13 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     LAT_FIND(SSL_set_session);
     LAT_FIND(SSL_SESSION_dup);
     LAT_FIND(SSL_SESSION_free);
+    LAT_FIND(SSL_CTX_set_cert_verify_callback);
+    LAT_FIND(X509_verify_cert);
+    LAT_FIND(X509_STORE_CTX_get0_chain);
+    LAT_FIND(X509_STORE_CTX_get_num_untrusted);
+    LAT_FIND(X509_STORE_CTX_set_error);
+    LAT_FIND(OPENSSL_sk_num);
+    LAT_FIND(OPENSSL_sk_value);
 #undef LAT_FIND
     return 1;
 }

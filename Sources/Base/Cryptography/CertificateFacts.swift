@@ -13,14 +13,18 @@ package struct CertificateFacts: Sendable {
     /// The public key as a pin: `sha256//` and the digest of its SubjectPublicKeyInfo in base64.
     package let pin: String?
 
-    /// Parses a certificate in DER; `nil` when it is malformed.
-    package init?(der: [UInt8]) {
-        defer { ERR_clear_error() }
-        let parsed = der.withUnsafeBufferPointer { bytes in
+    /// A certificate in DER for libcrypto, which the caller frees; `nil` when it is malformed.
+    static func parsed(der: [UInt8]) -> OpaquePointer? {
+        der.withUnsafeBufferPointer { bytes in
             var start = bytes.baseAddress
             return d2i_X509(nil, &start, bytes.count)
         }
-        guard let certificate = parsed else { return nil }
+    }
+
+    /// Parses a certificate in DER; `nil` when it is malformed.
+    package init?(der: [UInt8]) {
+        defer { ERR_clear_error() }
+        guard let certificate = Self.parsed(der: der) else { return nil }
         defer { X509_free(certificate) }
         guard let validFrom = Self.date(X509_get0_notBefore(certificate)),
             let validUntil = Self.date(X509_get0_notAfter(certificate))
@@ -49,14 +53,14 @@ package struct CertificateFacts: Sendable {
         return shown.joined(separator: ", ") + (names.count > 5 ? " and \(names.count - 5) more" : "")
     }
 
-    private static func date(_ time: UnsafePointer<ASN1_TIME>?) -> Date? {
+    static func date(_ time: UnsafePointer<ASN1_TIME>?) -> Date? {
         var parts = tm()
         guard ASN1_TIME_to_tm(time, &parts) == 1 else { return nil }
         return Date(timeIntervalSince1970: Double(timegm(&parts)))
     }
 
     /// The text that a function of libcrypto prints, up to 1,000 bytes.
-    private static func text(_ write: (OpaquePointer) -> Int32) -> String {
+    static func text(_ write: (OpaquePointer) -> Int32) -> String {
         guard let output = BIO_new(BIO_s_mem()) else { return "" }
         defer { BIO_free(output) }
         guard write(output) >= 0 else { return "" }

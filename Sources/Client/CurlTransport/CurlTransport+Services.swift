@@ -113,7 +113,10 @@ extension CurlTransport {
             _ = try await answer(to: transfer)
         } catch let error as NetworkError {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
-            throw error.attaching(request)
+            guard let rest = try await requestToRepeat(after: error, of: transfer, request) else {
+                throw error.attaching(request)
+            }
+            return try await warm(rest, acceptsExisting: acceptsExisting)
         }
         return warmUp.isMultiplexed
     }

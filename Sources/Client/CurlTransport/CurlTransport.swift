@@ -23,7 +23,7 @@ package final class CurlTransport: Transport {
     let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
-    private let tls: TLSMaterials
+    let tls: TLSMaterials
     private let addressGuard: AddressGuard?
     private let cookieStore: CookieStore?
     private let versions: VersionChoice
@@ -92,6 +92,7 @@ package final class CurlTransport: Transport {
             engine.tearDown()
             throw EngineFailure.noResources("thread")
         }
+        tls.own.lists.fetch(by: self)
         if let alternatives = origins?.alternatives {
             observeNetwork { [weak alternatives] in alternatives?.networkHasChanged() }
         }
@@ -144,6 +145,9 @@ package final class CurlTransport: Transport {
             let response = try await answer(to: transfer)
             guard note(response, to: transfer) else { return response }
         } catch {
+            if let rest = try await requestToRepeat(after: error, of: transfer, request) {
+                return try await send(rest, for: owner)
+            }
             try note(error, of: transfer, request)
         }
         // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
@@ -238,6 +242,12 @@ package final class CurlTransport: Transport {
         var (request, target) = (request, target)
         request.takeHeadersOfOptions()
         if let path = target.socketPath { request.unixSocketPath = path }
+        if request.context.isAnonymous {
+            guard !hasUnixSocket else {
+                throw .invalidRequest("all requests of the manager go to a Unix domain socket; set tls.crlFile")
+            }
+            return (request, target)
+        }
         if let url = origins?.hsts?.secureURL(of: target) {
             request.url = url
             target = try targets.target(for: url)

@@ -23,6 +23,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
         FuzzTarget(name: "json5", run: fuzzJSON5),
         FuzzTarget(name: "multipart", run: fuzzMultipart),
         FuzzTarget(name: "record", run: fuzzRecord),
+        FuzzTarget(name: "revocation", run: fuzzRevocation),
         FuzzTarget(name: "structured", run: fuzzStructured),
         FuzzTarget(name: "table", run: fuzzTable),
         FuzzTarget(name: "urls", run: fuzzURLs),

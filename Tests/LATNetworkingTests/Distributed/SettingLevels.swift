@@ -192,6 +192,15 @@ extension LeveledSetting {
             "tls.caFile", \.caFile, (1...6).map { "/ca\($0).pem" }, { "caFile: \"\($0)\"" }, { $0.caFile = $1 },
             { $0.caFile }),
         tls(
+            "tls.crlFile", \.crlFile, (1...6).map { "/crl\($0).pem" }, { "crlFile: \"\($0)\"" }, { $0.crlFile = $1 },
+            { $0.crlFile }),
+        tls(
+            "tls.crlURL", \.crlURL, (1...6).map { "http://127.0.0.1:\($0)/crl" }, { "crlURL: \"\($0)\"" },
+            { $0.crlURL = $1 }, { $0.crlURL }),
+        tls(
+            "tls.revocation", \.revocation, [HTTPRequest.TLS.Revocation.off, .soft, .hard],
+            { "revocation: \"\($0.rawValue)\"" }, { $0.revocation = $1 }, { $0.revocation }),
+        tls(
             "tls.minimumVersion", \.minimumVersion, [TLSVersion.v1_2, .v1_3],
             { "minimumVersion: \"\($0.rawValue.dropFirst(4))\"" }, { $0.minimumVersion = $1 }, { $0.minimumVersion }),
         tls(

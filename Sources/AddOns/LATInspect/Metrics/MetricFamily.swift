@@ -156,6 +156,12 @@ enum LoadFamilies {
             gauge("lat_client_calls_running", "Calls that run.", \.calls),
             openConnections.merged,
             gauge("lat_client_transfers_running", "Transfers that have a connection or are getting one.", \.transfers),
+            MetricFamily(
+                name: "lat_client_certificates_unchecked", kind: .counter,
+                help: "Certificates that were accepted without a check for revocation (soft).",
+                samples: [
+                    MetricSample(value: .number(Double(loads.reduce(0) { $0 + $1.uncheckedCertificates })))
+                ]),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
             values(
                 "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit",

@@ -3,7 +3,8 @@ internal import HTTPCore
 import Synchronization
 
 /// The bytes of an asynchronous sequence, requested no faster than libcurl sends them: the next chunk is requested when
-/// libcurl has taken all of the current one.
+/// libcurl has taken all of the current one, and the first one when libcurl asks for it. So a request whose connection could
+/// not be opened has not touched the sequence, and can be sent again.
 final class StreamSource: BodySource {
     private struct State {
         var chunk = Data()
@@ -18,6 +19,7 @@ final class StreamSource: BodySource {
         /// whole chunk.
         var pump: CheckedContinuation<Void, Never>?
         var task: Task<Void, Never>?
+        var hasPump = false
         /// The number of restarts. A pump of an earlier round is ignored.
         var round = 0
         var wake: (@Sendable () -> Void)?
@@ -32,7 +34,6 @@ final class StreamSource: BodySource {
 
     func start(wake: @escaping @Sendable () -> Void) {
         state.withLock { $0.wake = wake }
-        startPump()
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
@@ -41,6 +42,7 @@ final class StreamSource: BodySource {
             guard !state.chunk.isEmpty else {
                 if state.end != nil { return (completed(state), nil) }
                 state.engineWaits = true
+                if !state.hasPump { startPump(&state) }
                 return (.pause, nil)
             }
             var count = min(buffer.count, state.chunk.count)
@@ -73,7 +75,6 @@ final class StreamSource: BodySource {
         guard hasStarted else { return true }
         guard stream.isReplayable else { return false }
         stop()
-        startPump()
         return true
     }
 
@@ -86,22 +87,21 @@ final class StreamSource: BodySource {
         pump?.resume()
     }
 
-    private func startPump() {
-        state.withLock { state in
-            let round = state.round
-            state.task = Task { [self, stream] in
-                let next = stream.makeIterator()
-                do {
-                    while let chunk = try await next() {
-                        if chunk.isEmpty { continue }
-                        guard await deliver(chunk, round: round) else { return }
-                    }
-                    finish(.success(()), round: round)
-                } catch let error as NetworkError {
-                    finish(.failure(error), round: round)
-                } catch {
-                    finish(.failure(Self.failure("it threw: \(error)", underlying: error)), round: round)
+    private func startPump(_ state: inout State) {
+        state.hasPump = true
+        let round = state.round
+        state.task = Task { [self, stream] in
+            let next = stream.makeIterator()
+            do {
+                while let chunk = try await next() {
+                    if chunk.isEmpty { continue }
+                    guard await deliver(chunk, round: round) else { return }
                 }
+                finish(.success(()), round: round)
+            } catch let error as NetworkError {
+                finish(.failure(error), round: round)
+            } catch {
+                finish(.failure(Self.failure("it threw: \(error)", underlying: error)), round: round)
             }
         }
     }

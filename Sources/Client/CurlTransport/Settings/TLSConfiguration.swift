@@ -60,6 +60,16 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// handshake, because a resumed one carries no OCSP response. Making a manager fails with
     /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library lacks this.
     public var requiresOCSPStapling = false
+    /// A file with revocation lists (CRLs) in PEM, or one in DER, with which the certificates of servers are checked, in the
+    /// manner of `CURLOPT_CRLFILE`: there must be a list of each authority in the chain. Read again when it has changed; one
+    /// that has become unusable is reported to ``EngineConfiguration/warningHandler``, and the earlier lists stay. With a
+    /// file, nothing is fetched. Default `nil`.
+    public var crlFile: String?
+    /// The `http` URL of the revocation list, in place of those that the certificates name. Default `nil`.
+    public var crlURL: String?
+    /// Whether the certificates of servers are checked for revocation. Default `nil`: ``HTTPRequest/TLS/Revocation/hard`` with
+    /// ``crlFile`` or ``crlURL``, else not. HTTPS proxies are not checked. Each connection then has a full handshake.
+    public var revocation: HTTPRequest.TLS.Revocation?
     /// Whether the secrets of connections are written to a file, with which programs such as Wireshark decrypt recorded
     /// traffic. Default ``TLSConfiguration/KeyLog/off``.
     public var keyLog = KeyLog.off
@@ -78,6 +88,10 @@ public struct TLSConfiguration: Hashable, Sendable {
 }
 
 extension TLSConfiguration {
+    package var revocationCheck: HTTPRequest.TLS.Revocation {
+        revocation ?? (crlFile == nil && crlURL == nil ? .off : .hard)
+    }
+
     /// Where the secrets of TLS connections are written, in the NSS format that Wireshark reads.
     ///
     /// Anyone with the file can decrypt the traffic. Lines are appended; a new file is readable by its owner only (0600).

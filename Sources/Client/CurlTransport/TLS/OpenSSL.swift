@@ -16,6 +16,11 @@ enum OpenSSL {
         return UnsafePointer(table)
     }()
 
+    /// The result of a verification that ``TLSHandshake`` sets for a revoked certificate (`X509_V_ERR_CERT_REVOKED`).
+    static let revoked: CInt = 23
+    /// The one for a certificate that could not be checked (`X509_V_ERR_UNABLE_TO_GET_CRL`).
+    static let notChecked: CInt = 3
+
     /// Whether the list names a TLS 1.2 cipher that OpenSSL knows; `nil` without OpenSSL.
     static func knows(cipherList list: String) -> Bool? {
         knows { library, context in library.pointee.SSL_CTX_set_cipher_list(context, list) }

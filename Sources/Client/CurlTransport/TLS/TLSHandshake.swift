@@ -19,7 +19,15 @@ final class TLSHandshake: CallbackContext {
     /// What the server's certificate says; `nil` when it has not arrived.
     var certificate: CertificateFacts? { certificateBytes.isEmpty ? nil : CertificateFacts(der: certificateBytes) }
 
+    /// Why the certificates could not be checked for revocation, or which list revoked one; `nil` for neither.
+    private(set) var revocationFault: String?
+    /// What has to be filled for another attempt to succeed.
+    private(set) var gap: RevocationGap?
+
     private let library: UnsafePointer<lat_openssl>
+    private let revocation: RevocationCheck?
+    /// Whether a request waits that can be sent again when lists have been fetched.
+    private let canWait: Bool
     private let target: Target?
     /// The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
     private let proxy: String?
@@ -32,12 +40,18 @@ final class TLSHandshake: CallbackContext {
 
     /// Sets up the `SSL_CTX` of a connection.
     ///
-    /// - Parameter trust: The trusted certificates; `nil` when the server's certificate is not verified.
+    /// - Parameters:
+    ///   - trust: The trusted certificates; `nil` when the server's certificate is not verified.
+    ///   - revocation: How the verified certificates are checked for revocation; `nil` for not at all.
+    ///   - canWait: Whether a request waits that can be sent again when lists have been fetched.
     /// - Returns: `nil` when memory is short; the context is then unusable.
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
-        trust: CertificateStore?, sessions: TLSSessions?, keyLog: TLSKeyLogFile?
+        trust: CertificateStore?, revocation: RevocationCheck?, canWait: Bool, sessions: TLSSessions?,
+        keyLog: TLSKeyLogFile?
     ) {
+        self.revocation = revocation
+        self.canWait = canWait
         self.library = library
         self.target = target
         self.proxy = proxy
@@ -53,6 +67,9 @@ final class TLSHandshake: CallbackContext {
         if let trust {
             guard library.pointee.X509_STORE_up_ref(trust.pointer) == 1 else { return nil }
             library.pointee.SSL_CTX_set_cert_store(context, trust.pointer)
+        }
+        if revocation != nil {
+            library.pointee.SSL_CTX_set_cert_verify_callback(context, verifyCallback, reference.toOpaque())
         }
         library.pointee.SSL_CTX_set_msg_callback(context, messageCallback)
         // SSL_CTRL_SET_MSG_CALLBACK_ARG
@@ -78,6 +95,40 @@ final class TLSHandshake: CallbackContext {
             let pointer = library.SSL_CTX_get_ex_data(context, index)
         else { return nil }
         return from(pointer)
+    }
+
+    // MARK: Revocation
+
+    /// Verifies the peer's chain as OpenSSL does by itself, and then checks it for revocation. Returns 1 to go on.
+    fileprivate func verify(_ check: UnsafeMutableRawPointer) -> CInt {
+        let openSSL = library.pointee
+        let result = openSSL.X509_verify_cert(check)
+        guard result == 1, let revocation else { return result }
+        let chain = openSSL.X509_STORE_CTX_get0_chain(check)
+        // Up to the first one that is trusted. Certificates after it do not count.
+        let count = min(openSSL.OPENSSL_sk_num(chain), openSSL.X509_STORE_CTX_get_num_untrusted(check) + 1)
+        let certificates = (0..<max(0, count)).map { index in
+            openSSL.OPENSSL_sk_value(chain, index).map(der) ?? []
+        }
+        switch revocation.outcome(of: certificates, from: target?.origin ?? "", canWait: canWait) {
+        case .accepted: return 1
+        case .revoked(let reason):
+            revocationFault = reason
+            openSSL.X509_STORE_CTX_set_error(check, OpenSSL.revoked)
+        case .unknown(let reason, let gap):
+            (revocationFault, self.gap) = (reason, gap)
+            openSSL.X509_STORE_CTX_set_error(check, OpenSSL.notChecked)
+        }
+        return 0
+    }
+
+    private func der(_ certificate: UnsafeMutableRawPointer) -> [UInt8] {
+        let count = Int(library.pointee.i2d_X509(certificate, nil))
+        guard count > 0 else { return [] }
+        return [UInt8](unsafeUninitializedCapacity: count) { buffer, written in
+            var start = buffer.baseAddress
+            written = Int(max(0, library.pointee.i2d_X509(certificate, &start)))
+        }
     }
 
     // MARK: OpenSSL's callbacks
@@ -136,6 +187,10 @@ final class TLSHandshake: CallbackContext {
 
 private let releaseCallback: lat_free_callback = { _, pointer, _, _, _, _ in
     if let pointer { Unmanaged<TLSHandshake>.fromOpaque(pointer).release() }
+}
+
+private let verifyCallback: lat_verify_callback = { check, handshake in
+    handshake.map { TLSHandshake.from($0).verify(check) } ?? 0
 }
 
 private let messageCallback: lat_message_callback = { isWritten, _, type, bytes, count, _, handshake in

@@ -11,6 +11,10 @@ final class TLSMaterial: Sendable {
     let configuration: TLSConfiguration
     /// The certificates that verify servers; `nil` when servers are not verified, and when libcurl does not use OpenSSL.
     let trust: TrustStore?
+    /// How servers are checked for revocation; `nil` for not at all.
+    let revocation: RevocationCheck?
+    /// The lists that the engine has fetched.
+    let lists: RevocationLists
     /// The authorities in PEM for a TLS library other than OpenSSL; `nil` for the system's.
     let authorities: Data?
     let keyLog: TLSKeyLogFile?
@@ -63,6 +67,8 @@ final class TLSMaterial: Sendable {
             trust = nil
             authorities = try Self.authorities(configuration)
         }
+        lists = base?.lists ?? RevocationLists()
+        revocation = try Self.revocation(configuration, trust, lists, base: base?.revocation, warn)
         if let base, configuration.clientCertificate == known?.clientCertificate {
             (identity, identityFiles) = (base.identity, base.identityFiles)
         } else {
@@ -78,12 +84,32 @@ final class TLSMaterial: Sendable {
         versions = old.versions
         pinsByHost = old.pinsByHost
         (trust, authorities, keyLog) = (old.trust, old.authorities, old.keyLog)
+        (revocation, lists) = (old.revocation, old.lists)
         (identity, identityFiles) = try Self.identity(configuration)
         number = Self.count.add(1, ordering: .relaxed).newValue
     }
 
-    /// Whether handshakes resume earlier sessions. Only a full handshake brings a stapled OCSP response.
-    var resumesSessions: Bool { configuration.reusesSessions && !configuration.requiresOCSPStapling }
+    /// Whether handshakes resume earlier sessions. Only a full handshake brings a stapled OCSP response, and the certificates
+    /// that are checked for revocation.
+    var resumesSessions: Bool {
+        configuration.reusesSessions && !configuration.requiresOCSPStapling && revocation == nil
+    }
+
+    private static func revocation(
+        _ configuration: TLSConfiguration, _ trust: TrustStore?, _ lists: RevocationLists, base: RevocationCheck?,
+        _ warn: @escaping @Sendable (String) -> Void
+    ) throws(NetworkError) -> RevocationCheck? {
+        guard configuration.revocationCheck != .off else { return nil }
+        guard configuration.verifiesCertificates else {
+            throw .invalidRequest(
+                "tls.revocation needs certificates to be verified; leave out disableCertificateVerification()")
+        }
+        guard trust != nil else {
+            throw NetworkError(
+                .unsupported, message: "tls.revocation: this libcurl does not use OpenSSL 3; use one that does")
+        }
+        return try RevocationCheck(configuration, lists, base: base, warn: warn)
+    }
 
     private static func code(_ version: TLSVersion) -> Int {
         switch version {
@@ -291,6 +317,9 @@ final class TLSMaterials: Sendable {
             return new
         }
         var configuration = own.configuration
+        if let file = tls.crlFile { configuration.crlFile = file }
+        if let url = tls.crlURL { configuration.crlURL = url }
+        if let revocation = tls.revocation { configuration.revocation = revocation }
         if let file = tls.caFile { (configuration.caFile, configuration.caData) = (file, nil) }
         if let certificate = tls.clientCertificate { configuration.clientCertificate = certificate }
         if let version = tls.minimumVersion { configuration.minimumVersion = version }

@@ -158,6 +158,15 @@ package struct RowKey: Sendable {
             "tls.clientCertificate", \.tls.clientCertificate, .clientCertificate,
             "The certificate with which the client identifies itself."),
         RowKey("tls.minimumVersion", \.tls.minimumVersion, .tlsVersion, "The oldest version that is offered."),
+        RowKey(
+            "tls.crlFile", \.tls.crlFile, .file("the path of a PEM file of revocation lists"),
+            "A file of revocation lists (CRLs) with which certificates are checked."),
+        RowKey(
+            "tls.crlURL", \.tls.crlURL, .listAddress,
+            "The URL of the revocation list, in place of those that the certificates name."),
+        RowKey(
+            "tls.revocation", \.tls.revocation, ValueKind.word(HTTPRequest.TLS.Revocation.self),
+            "Whether certificates are checked for revocation, and refused (`hard`) if they cannot be."),
         RowKey("tls.pins", \.tls.pins, .pins, "The public keys that the server's certificate may have."),
         RowKey(
             "digests.checks", \.options.digests.checks, .flag,

@@ -36,6 +36,21 @@ extension ValueKind<String> {
     }
 }
 
+extension ValueKind<String> {
+    /// The URL of a revocation list.
+    static var listAddress: Self {
+        let expected = "an http URL; revocation lists are signed, and are fetched without TLS"
+        return ValueKind(
+            ValueForm("an `http` URL", schema: #"{ "type": "string", "pattern": "^[Hh][Tt][Tt][Pp]://[^\\s#]+$" }"#),
+            read: { reader, node, key in
+                guard let (url, address) = reader.address(node, key) else { return nil }
+                if address.scheme == "http" { return url.value }
+                reader.reportType(node, "\"\(key)\"", expected)
+                return nil
+            }, text: { HTTPAddress.redacted($0) })
+    }
+}
+
 extension ValueKind<RedirectPolicy> {
     static var redirects: Self {
         ValueKind(

@@ -95,6 +95,13 @@ extension DomainTable {
         /// Pins of public keys, `sha256//…` (``HTTPRequest/TLS/pins``). The same as ``DomainTable/DomainRow/pins``.
         public var pins: [String]?
 
+        /// A file with revocation lists (``HTTPRequest/TLS/crlFile``), relative to the table's folder.
+        public var crlFile: String?
+        /// The URL of the revocation list (``HTTPRequest/TLS/crlURL``).
+        public var crlURL: String?
+        /// Whether certificates are checked for revocation (``HTTPRequest/TLS/Revocation``).
+        public var revocation: HTTPRequest.TLS.Revocation?
+
         /// Creates settings in which nothing is set.
         public init() {}
 
@@ -104,7 +111,11 @@ extension DomainTable {
         package func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS {
             var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
             if let pins, !pins.isEmpty { tls.pins = pins }
-            let keys = ["tls.caFile", "tls.clientCertificate", "tls.minimumVersion"]
+            (tls.crlFile, tls.crlURL, tls.revocation) = (crlFile, crlURL, revocation)
+            let keys = [
+                "tls.caFile", "tls.clientCertificate", "tls.minimumVersion", "tls.crlFile", "tls.crlURL",
+                "tls.revocation",
+            ]
             let origins = keys.compactMap { route.settings.origin(of: $0)?.description }
             guard !origins.isEmpty else { return tls }
             let isOfServer = keys.contains { route.row.settings.origin(of: $0) != nil }

@@ -164,10 +164,11 @@ extension NetworkError {
         ///
         /// Next step: get a new one for the server.
         case revoked
-        /// The server sent no valid proof that its certificate is not revoked, and `tls.requiresOCSPStapling`
-        /// is on.
+        /// The certificate could not be checked for revocation: the server sent no valid OCSP response, and
+        /// `tls.requiresOCSPStapling` is on; or a revocation list is missing, expired or not signed by its authority, and
+        /// `tls.revocation` is `hard`.
         ///
-        /// Next step: have the server staple OCSP responses.
+        /// Next step: have the server staple OCSP responses, or the revocation list renewed in time.
         case certificateStatus
         /// The server's key is not one of the pins.
         ///

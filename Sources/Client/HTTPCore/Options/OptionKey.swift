@@ -140,11 +140,18 @@ extension [String: JSONValue]: Setting {
 }
 
 extension HTTPRequest.TLS: Setting {
-    package var isSet: Bool { caFile != nil || clientCertificate != nil || minimumVersion != nil || pins != nil }
+    package var isSet: Bool {
+        caFile != nil || clientCertificate != nil || minimumVersion != nil || pins != nil || crlFile != nil
+            || crlURL != nil || revocation != nil
+    }
 
     package func over(_ broader: HTTPRequest.TLS) -> HTTPRequest.TLS {
-        HTTPRequest.TLS(
+        var tls = HTTPRequest.TLS(
             caFile: caFile ?? broader.caFile, clientCertificate: clientCertificate ?? broader.clientCertificate,
             minimumVersion: minimumVersion ?? broader.minimumVersion, pins: pins ?? broader.pins)
+        tls.crlFile = crlFile ?? broader.crlFile
+        tls.crlURL = crlURL ?? broader.crlURL
+        tls.revocation = revocation ?? broader.revocation
+        return tls
     }
 }

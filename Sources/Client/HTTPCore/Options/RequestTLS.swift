@@ -23,8 +23,35 @@ extension HTTPRequest {
         /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`); empty for those of the manager alone, whatever the row says.
         /// Default `nil`.
         public var pins: [String]?
+        /// A file with revocation lists (CRLs) in PEM, or one in DER, with which the server's certificates are checked: there
+        /// must be a list of each authority in the chain. A change of the file counts for the next connection. With a file,
+        /// nothing is fetched. Default `nil`.
+        public var crlFile: String?
+        /// The `http` URL of the revocation list, in place of those that the certificates name. Default `nil`.
+        public var crlURL: String?
+        /// Whether the server's certificates are checked for revocation. Default `nil`: the row's or the manager's choice; else
+        /// ``Revocation/hard`` with a ``crlFile`` or ``crlURL``, and not at all without.
+        public var revocation: Revocation?
         /// What set the values, for error messages. Ignored when settings are compared.
         package var place: String?
+
+        /// Whether certificates are checked against the revocation lists (CRLs, RFC 5280) of their authorities.
+        ///
+        /// The lists are those of ``HTTPRequest/TLS/crlFile``, else that of ``HTTPRequest/TLS/crlURL``, else those at the CRL
+        /// distribution points of the certificates. Lists from URLs are fetched over `http` when a connection first needs them,
+        /// which then begins anew within the request's timeout, and kept in memory until their `nextUpdate`. One that could
+        /// not be had is tried again after 1, 5, then every 60 seconds. They must be signed by their authority. The trusted
+        /// authority itself is not checked, nor are connections that are open already.
+        public enum Revocation: String, Hashable, Sendable, CaseIterable {
+            /// Not at all.
+            case off
+            /// A revoked certificate fails with ``NetworkError/TLSFailure/revoked``. One whose list cannot be had, has expired
+            /// or is not valid is accepted, at once if a fetch has failed before. It is counted (`uncheckedCertificates` of the
+            /// manager's load), and reported once for each server to the manager's `warningHandler`.
+            case soft
+            /// Such a certificate fails with ``NetworkError/TLSFailure/certificateStatus``.
+            case hard
+        }
 
         /// Makes settings. Each parameter has the default of its property.
         public init(
@@ -41,6 +68,8 @@ extension HTTPRequest {
         public static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.caFile.hasSameBytes(as: rhs.caFile) && lhs.clientCertificate == rhs.clientCertificate
                 && lhs.minimumVersion == rhs.minimumVersion && lhs.pins == rhs.pins
+                && lhs.crlFile.hasSameBytes(as: rhs.crlFile) && lhs.crlURL.hasSameBytes(as: rhs.crlURL)
+                && lhs.revocation == rhs.revocation
         }
 
         /// Hashes the settings.
@@ -49,6 +78,9 @@ extension HTTPRequest {
             hasher.combine(clientCertificate)
             hasher.combine(minimumVersion)
             hasher.combine(pins)
+            hasher.combine(crlFile)
+            hasher.combine(crlURL)
+            hasher.combine(revocation)
         }
     }
 }

@@ -20,6 +20,10 @@ package struct RequestContext: Sendable, Hashable {
         package var rowHeaders = HTTPHeaders()
         /// The fields that the request's row declares secret, in addition to the manager's.
         package var rowSecrets = Secrets()
+        /// Whether the request gets no credentials of files, and stays as it is where HSTS asks for TLS.
+        package var isAnonymous = false
+        /// How often the request has waited for revocation lists that a handshake lacked.
+        package var listWaits = 0
         /// Whether a redirect has led to another origin than the one of the caller's URL.
         package var hasLeftOrigin = false
         /// The names of the fields that the manager's signer has added, in lower case. Their values differ each time.

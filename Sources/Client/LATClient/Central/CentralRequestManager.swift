@@ -194,6 +194,9 @@ public final class CentralRequestManager: Sendable {
         public var adaptiveLimits: [String: Int] = [:]
         /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
+        /// How many certificates were accepted without the check for revocation that ``HTTPRequest/TLS/Revocation/soft`` asks
+        /// for, because there was no valid list.
+        public var uncheckedCertificates = 0
 
         /// The open connections to an origin.
         public struct Connections: Hashable, Sendable {
@@ -213,7 +216,8 @@ public final class CentralRequestManager: Sendable {
                 origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
                 transfers: gauges?.transfers ?? 0,
                 queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits,
-                adaptiveLimits: pipeline.limit.adaptiveLimits, reachability: reachability.known)
+                adaptiveLimits: pipeline.limit.adaptiveLimits, reachability: reachability.known,
+                uncheckedCertificates: engine?.uncheckedCertificates ?? 0)
         }
     }
 

@@ -145,7 +145,7 @@ extension EngineFailure {
             kind = self.kind(of: code, detail: detail, handle: handle, transfer: transfer, now: now)
         }
         let message =
-            proxyFault ?? resolverFault?.message
+            proxyFault ?? resolverFault?.message ?? TLSFault.revocation(kind, transfer, handle.handshake)
             ?? message(
                 kind, detail: detail, transfer: transfer,
                 unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath,
@@ -153,7 +153,8 @@ extension EngineFailure {
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
-            attempts: transfer.machine.attempts.count, timings: timings)
+            attempts: transfer.machine.attempts.count, timings: timings,
+            underlying: kind == .tls(.certificateStatus) ? handle.handshake?.gap : nil)
     }
 
     /// Whether a QUIC connection could not be opened.

@@ -40,9 +40,25 @@ enum TLSFault {
         case 9: .notYetValid
         case 10: .expired
         case 18: .selfSigned
-        case 23: .revoked
+        case Int(OpenSSL.revoked): .revoked
+        case Int(OpenSSL.notChecked): .certificateStatus
         case 62...64: .wrongHost
         default: .untrusted
+        }
+    }
+
+    /// The message of a failure that a revocation list has caused; `nil` for any other.
+    static func revocation(
+        _ kind: NetworkError.Kind, _ transfer: Transfer, _ handshake: TLSHandshake?
+    ) -> String? {
+        guard let fault = handshake?.revocationFault else { return nil }
+        let origin = transfer.target.origin
+        return switch kind {
+        case .tls(.revoked): "a certificate of \(origin) was revoked: \(fault); replace it on the server"
+        case .tls(.certificateStatus):
+            "the certificate of \(origin) cannot be checked for revocation: \(fault); have the list there and renewed in "
+                + "time, or set tls.revocation to \"soft\""
+        default: nil
         }
     }
 
