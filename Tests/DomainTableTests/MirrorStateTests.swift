@@ -37,11 +37,16 @@ struct MirrorStateTests {
 
     @Test func othersAreThoseThatDidNotFail() {
         var state = MirrorState()
-        #expect(state.others(of: 3, than: 1) == [2, 0] && state.others(of: 1, than: 0).isEmpty)
+        func others(than base: Int, after seconds: Int = 0) -> [Int] {
+            state.others(of: 3, than: base, at: start + .seconds(seconds))
+        }
+        #expect(others(than: 1) == [2, 0] && state.others(of: 1, than: 0, at: start).isEmpty)
         state.failed(0, at: start)
-        #expect(state.others(of: 3, than: 1) == [2] && state.others(of: 3, than: 2) == [1])
+        #expect(others(than: 1, after: 29) == [2] && others(than: 2) == [1])
+        // Nobody tells that it works again, so its time ends by itself.
+        #expect(others(than: 1, after: 30) == [2, 0])
         state.succeeded(0)
-        #expect(state.others(of: 3, than: 2) == [0, 1])
+        #expect(others(than: 2) == [0, 1])
     }
 
     @Test func whenAllFailedTheEarliestIsTriedFirst() {

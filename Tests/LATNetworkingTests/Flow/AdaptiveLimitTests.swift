@@ -108,10 +108,10 @@ import Testing
     }
 
     @Test func ownQueueIsNeverTheBestLatency() {
-        // The server was fast for a moment, and has had one worker since. In an hour the limit stays small.
+        // The server was fast for a window, and has had one worker since. In an hour the limit stays small.
         for floor in [1, 8] {
             var (limit, now) = (Self.limit(floor), Duration.zero)
-            Self.end(20, after: .milliseconds(50), &limit, at: &now)
+            Self.end(60, after: .milliseconds(50), &limit, at: &now)
             Self.queue(600, 1, .milliseconds(50), &limit, at: &now)
             let before = limit.limit
             Self.queue(3_600, 1, .milliseconds(50), &limit, at: &now)
@@ -121,7 +121,7 @@ import Testing
 
     @Test func onlyOverloadAndLatencyAreSamples() {
         func sample(_ answer: Result<HTTPResponse, any Error>) -> AdaptiveLimit.Sample {
-            AdaptiveLimit.Sample(answer, after: .seconds(1), wasSuspended: false)
+            AdaptiveLimit.Sample(answer, after: .seconds(1), isUntimed: false)
         }
         func failure(_ kind: NetworkError.Kind) -> Result<HTTPResponse, any Error> {
             .failure(NetworkError(kind, message: ""))
@@ -133,23 +133,50 @@ import Testing
         #expect([429, 503].allSatisfy { sample(status($0)) == overloaded })
         #expect(sample(status(200)) == .answered(.seconds(1), after: .seconds(1)))
         #expect([302, 304, 404, 500].allSatisfy { sample(status($0)) == .nothing })
-        #expect(sample(failure(.timeout(.total))) == overloaded && sample(failure(.timeout(.idle))) == overloaded)
-        for kind in [NetworkError.Kind.cancelled, .timeout(.deadline), .connect, .circuitOpen] {
+        let late = AdaptiveLimit.Sample.timedOut(after: .seconds(1))
+        #expect(sample(failure(.timeout(.total))) == late && sample(failure(.timeout(.idle))) == late)
+        for kind in [NetworkError.Kind.cancelled, .timeout(.deadline), .timeout(.connect), .connect, .circuitOpen] {
             #expect(sample(failure(kind)) == .nothing)
         }
+    }
+
+    @Test func tightTimeoutsLowerNothing() {
+        for (timeout, isLowered) in [(15, false), (39, false), (41, true), (2_000, true)] {
+            var (limit, now) = (Self.limit(), Duration.zero)
+            Self.end(60, after: .milliseconds(10), &limit, at: &now)
+            let before = limit.limit
+            for _ in 0..<60 {
+                now += .milliseconds(timeout)
+                limit.note(.timedOut(after: .milliseconds(timeout)), running: limit.limit, at: now)
+            }
+            #expect((limit.limit < before) == isLowered, "\(timeout)")
+        }
+        // Of a server that nothing is known of, short ones say nothing either.
+        for (timeout, isLowered) in [(999, false), (1_001, true)] {
+            var limit = Self.limit()
+            for second in 2..<60 {
+                limit.note(.timedOut(after: .milliseconds(timeout)), running: 10, at: .seconds(second))
+            }
+            #expect((limit.limit < 10) == isLowered)
+        }
+    }
+
+    @Test func largeBodiesAreUploads() {
+        #expect(!HTTPBody.data(Data(count: 16_384)).isUpload && HTTPBody.data(Data(count: 16_385)).isUpload)
+        #expect(HTTPBody.file("/dev/null").isUpload && !HTTPBody.text("a").isUpload)
     }
 
     @Test func waitsOfOurOwnAreNoLatency() {
         var response = HTTPResponse(status: 200, url: "http://h/")
         response.timings = Timings(connect: 20_000, tls: 60_000, firstByte: 100_000, total: 900_000, queue: 5_000_000)
-        let sample = AdaptiveLimit.Sample(.success(response), after: .seconds(6), wasSuspended: false)
+        let sample = AdaptiveLimit.Sample(.success(response), after: .seconds(6), isUntimed: false)
         #expect(sample == .answered(.milliseconds(40), after: .seconds(6)))
         response.timings = Timings(connect: 1, firstByte: 30_000, connectionReused: true)
-        let reused = AdaptiveLimit.Sample(.success(response), after: .seconds(6), wasSuspended: false)
+        let reused = AdaptiveLimit.Sample(.success(response), after: .seconds(6), isUntimed: false)
         #expect(reused == .answered(.milliseconds(30), after: .seconds(6)))
         let late = NetworkError(.timeout(.total), message: "")
         for answer in [.success(response), .failure(late)] as [Result<HTTPResponse, any Error>] {
-            #expect(AdaptiveLimit.Sample(answer, after: .seconds(6), wasSuspended: true) == .nothing)
+            #expect(AdaptiveLimit.Sample(answer, after: .seconds(6), isUntimed: true) == .nothing)
         }
     }
 
@@ -163,6 +190,8 @@ import Testing
             case few, many, refusing
             /// With more workers than it lets in at once, as nginx with `limit_conn`.
             case limited
+            /// Whose responses take differently long without any queue, the last one with two kinds of requests by turns.
+            case exponential, lognormalHalf, lognormal, bimodal, endpoints
         }
 
         enum Step {
@@ -172,9 +201,11 @@ import Testing
             case change
         }
 
-        static let (longestQueue, longestBacklog, inTime) = (200, 50, 0.3)
+        static let (longestQueue, longestBacklog) = (200, 50)
         let kind: Kind
         let seconds: Double
+        /// How long an answer may take to be of use.
+        private let inTime: Double
         let fixed: Int?
         var random = SeededGenerator(seed: 3)
         var limits: [AdaptiveLimit]
@@ -186,10 +217,12 @@ import Testing
         var steps = TimerHeap<Double, Step>()
         /// The answers that came in time.
         var good = 0
+        private var served = 0
 
         /// - Parameter fixed: a limit that stays; `nil` for an adaptive one.
         init(_ kind: Kind, for seconds: Double, fixed: Int?) {
             (self.kind, self.seconds, self.fixed) = (kind, seconds, fixed)
+            inTime = [.exponential, .lognormalHalf, .lognormal, .bimodal, .endpoints].contains(kind) ? 1 : 0.3
             let clients = kind == .twoClients ? 2 : 1
             limits = Array(repeating: AdaptiveLimitTests.limit(), count: clients)
             running = Array(repeating: 0, count: clients)
@@ -208,6 +241,27 @@ import Testing
 
         func service(at now: Double) -> Double {
             kind == .slowStart ? 0.05 + 0.15 * max(0, 1 - 4 * now / seconds) : 0.05
+        }
+
+        /// How much longer than on average a request takes.
+        private mutating func factor() -> Double {
+            served += 1
+            switch kind {
+            case .exponential: return -random.logarithm()
+            case .lognormalHalf: return Self.exponential(0.5 * normal() - 0.125)
+            case .lognormal: return Self.exponential(normal() - 0.5)
+            case .bimodal: return Int.random(in: 0..<10, using: &random) == 0 ? 8.2 : 0.2
+            case .endpoints: return served / 30 % 2 == 0 ? 0.2 : 2
+            default: return Double.random(in: 0.7...1.3, using: &random)
+            }
+        }
+
+        private mutating func normal() -> Double {
+            (0..<12).reduce(-6) { sum, _ in sum + Double.random(in: 0..<1, using: &random) }
+        }
+
+        private static func exponential(_ x: Double) -> Double {
+            (0..<20).reduce(1 + x / 1_048_576) { power, _ in power * power }
         }
 
         func load(at now: Double) -> Double {
@@ -235,7 +289,7 @@ import Testing
                     send(client, now)
                 case .answer(let client, let sent):
                     busy -= 1
-                    if now - sent <= Self.inTime { good += 1 }
+                    if now - sent <= inTime { good += 1 }
                     end(client, .answered(.seconds(now - sent), after: .seconds(now - sent)), now)
                 case .refusal(let client, let sent): end(client, .overloaded(after: .seconds(now - sent)), now)
                 }
@@ -265,7 +319,7 @@ import Testing
                 let request = queue[head]
                 head += 1
                 busy += 1
-                let time = service(at: now) * Double.random(in: 0.7...1.3, using: &random)
+                let time = service(at: now) * factor()
                 steps.insert(.answer(request.client, sent: request.sent), at: now + time)
             }
         }

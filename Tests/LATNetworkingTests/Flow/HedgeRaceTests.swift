@@ -55,6 +55,81 @@ import Testing
         #expect(first.requestCount == 2 && second.requestCount == 0)
     }
 
+    /// Two servers of one domain, of which the first lets its first request wait.
+    private static func pair() throws -> (first: MockServer, second: MockServer, table: DomainTable) {
+        let (first, second) = (try MockServer(), try MockServer())
+        first.enqueue(silence, .text("\"own\""))
+        second.fallback { _ in .text("\"other\"").header("Cache-Control", "max-age=60") }
+        return (first, second, try table([first.url("/a"), second.url("/b")]))
+    }
+
+    @Test func keyIsKnownToOneAddressOnly() async throws {
+        let (first, second, table) = try Self.pair()
+        let manager = try CentralRequestManager.make { $0.domains = table }
+        let call = EntityCall(Route("POST", domain: "a", path: "x")).setting(\.idempotencyKey, "k")
+        #expect(try await call.startRequest(on: manager) == "own")
+        #expect(first.requestCount == 2 && second.requestCount == 0)
+    }
+
+    @Test func nonceOfAProviderStaysWithItsAddress() async throws {
+        let (first, second, table) = try Self.pair()
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.parameterProvider = { _ in ["nonce": 1] }
+        }
+        let reply = try await manager.startRequest(Route("GET", domain: "a", path: "x"))
+        #expect(reply.response.text == "\"own\"" && first.requestCount == 2 && second.requestCount == 0)
+    }
+
+    @Test func refusalOfAMirrorIsNoResponse() async throws {
+        let (first, second) = (try MockServer(), try MockServer())
+        first.fallback { _ in .text("\"slow\"").delayed(by: .milliseconds(300)) }
+        second.fallback { _ in .status(404) }
+        let table = try Self.table([first.url("/a"), second.url("/b")])
+        let manager = try CentralRequestManager.make { $0.domains = table }
+        let reply = try await manager.startRequest(Route("GET", domain: "a", path: "x"))
+        #expect(reply.response.text == "\"slow\"")
+    }
+
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.fixed(.seconds(60)))])
+    func responseOfAMirrorIsNotStored(_ policy: CachePolicy) async throws {
+        let (first, second, table) = try Self.pair()
+        first.fallback { _ in Self.silence }
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.cachePolicy = policy
+            $0.cacheStorage = .memory
+        }
+        let route = Route("GET", domain: "a", path: "x")
+        let texts = [
+            try await manager.startRequest(route).response, try await manager.startRequest(route).response,
+        ].map { "\($0.text ?? "") \($0.source)" }
+        #expect(texts == ["\"other\" network", "\"own\" network"] && second.requestCount == 1)
+    }
+
+    @Test func deadMirrorReturnsItsHedges() async throws {
+        let dead = try ReservedPort()
+        let first = try MockServer()
+        first.enqueue(Self.silence, .text("\"1\""), Self.silence, .text("\"2\""))
+        let table = try Self.table([first.url("/a"), "http://127.0.0.1:\(dead.port)"])
+        let failures = Box(0)
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.accessories = [Counting(failures)]
+        }
+        for text in ["\"1\"", "\"2\""] {
+            #expect(try await manager.startRequest(Route("GET", domain: "a", path: "x")).response.text == text)
+        }
+        // The second call knows that the mirror is dead.
+        #expect(failures.value == 1 && first.requestCount == 4)
+    }
+
+    private struct Counting: RequestAccessory {
+        let failures: Box<Int>
+        init(_ failures: Box<Int>) { self.failures = failures }
+        func handle(_ event: CallEvent) { if case .failed = event.kind { failures.change { $0 += 1 } } }
+    }
+
     @Test func answerOfAnotherAddressIsRemembered() {
         var (own, hedge) = (SentRequests(), SentRequests())
         own.begins(HTTPRequest("GET", "http://a/"), hop: 0)
@@ -187,8 +262,19 @@ import Testing
             $0.hedge = Self.soon
             $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .zero)
         }
+        var events = manager.events.makeAsyncIterator()
         let response = try await manager.startRequest("GET", server.url())
-        #expect(response.text == "ok" && response.attempts == 3)
+        #expect(response.text == "ok" && response.attempts >= 3)
+        var names: [String] = []
+        events: while let event = await events.next() {
+            switch event.kind {
+            case .retrying: names.append("retrying")
+            case .hedging: names.append("hedging")
+            case .finished: break events
+            default: break
+            }
+        }
+        #expect(names.last == "hedging" && names.contains("retrying"))
     }
 
     @Test func unsealedRequestOfASealingManagerIsHedged() async throws {

@@ -156,6 +156,35 @@ import Testing
         #expect(!Hedge.isPossible(request))
     }
 
+    @Test(arguments: [
+        (200, true, true), (304, true, true), (307, true, true), (404, true, false), (401, true, false),
+        (409, true, false), (421, false, false), (425, false, false), (503, false, false),
+    ])
+    func onlySuccessOfAnotherAddressIsGood(_ status: Int, _ isGood: Bool, _ isGoodElsewhere: Bool) {
+        let (request, answer) = (HTTPRequest("GET", "http://h/"), HTTPResponse(status: status, url: "http://h/"))
+        #expect(Hedge.isGood(.success(answer), to: request) == isGood)
+        #expect(Hedge.isGood(.success(answer), to: request, isRepetition: true) == isGoodElsewhere)
+    }
+
+    @Test func eachAddressHasAVersion() {
+        let row = HedgeStage.Row()
+        row.note(.http1_1, of: 1)
+        row.note(.http2, of: 0)
+        #expect(row.usesHTTP1(1) && !row.usesHTTP1(0) && !row.usesHTTP1(2))
+        row.note(.http2, of: 1)
+        #expect(!row.usesHTTP1(1))
+    }
+
+    @Test func sharedCallOfARepetitionIsNoCall() {
+        var (outer, shared, other) = (SentRequests(), SentRequests(), SentRequests())
+        shared.continues(outer)
+        #expect(outer.isFirst && shared.isFirst)
+        outer.begins(HTTPRequest("GET", "http://h/"), hop: 0)
+        shared.continues(outer)
+        other.continues(shared)
+        #expect(!outer.isFirst && !shared.isFirst && !other.isFirst && shared.attempts == 0)
+    }
+
     @Test func bodyThatIsReadOnceIsNotHedged() {
         var request = HTTPRequest("POST", "http://h/", body: .text("a"))
         request.idempotencyKey = "k"
@@ -247,22 +276,7 @@ import Testing
             }
         }
 
-        private mutating func wait(_ mean: Double) -> Double {
-            // -ln(u) of a number that is uniform in 0 to 1: its halvings, and the rest by a series.
-            var result = 0.0
-            var rest = Double.random(in: 0x1p-53..<1, using: &random)
-            while rest < 0.5 {
-                rest *= 2
-                result += 0.693_147_180_559_945_3
-            }
-            let x = (1 - rest) / (1 + rest)
-            var (term, power) = (0.0, x)
-            for odd in stride(from: 1.0, to: 30, by: 2) {
-                term += power / odd
-                power *= x * x
-            }
-            return mean * (result + 2 * term)
-        }
+        private mutating func wait(_ mean: Double) -> Double { -mean * random.logarithm() }
 
         private mutating func service(of server: Int, at now: Double) -> Double {
             let usual = 0.005 + wait(0.005)
@@ -292,5 +306,24 @@ import Testing
         plant.hasSlowMinutes = true
         plant.run(40_000, perSecond: 200, isHedged: true)
         #expect(plant.largestShare(of: 60) <= 0.05 && plant.largestShare(of: 10) <= 0.05 && plant.hedges > 400)
+    }
+}
+
+extension SeededGenerator {
+    /// The logarithm of a number that is uniform in 0 to 1: its halvings, and the rest by a series.
+    mutating func logarithm() -> Double {
+        var result = 0.0
+        var rest = Double.random(in: 0x1p-53..<1, using: &self)
+        while rest < 0.5 {
+            rest *= 2
+            result -= 0.693_147_180_559_945_3
+        }
+        let x = (1 - rest) / (1 + rest)
+        var (term, power) = (0.0, x)
+        for odd in stride(from: 1.0, to: 30, by: 2) {
+            term += power / odd
+            power *= x * x
+        }
+        return result - 2 * term
     }
 }

@@ -44,12 +44,10 @@ import Testing
                 """)
         let manager = try CentralRequestManager.make {
             $0.domains = table
-            $0.parameterProvider = { _ in ["nonce": 1] }
         }
         let reply = try await manager.startRequest(Route(server: "a.item"), parameters: ["id": 7, "q": "x"])
         let text = reply.response.text
-        #expect(
-            text?.hasPrefix("\"/m/v1/7?") == true && text?.contains("q=x") == true && text?.contains("nonce=1") == true)
+        #expect(text?.hasPrefix("\"/m/v1/7?") == true && text?.contains("q=x") == true)
         #expect(first.requestCount == 1 && second.requestCount == 1)
     }
 
@@ -165,6 +163,88 @@ import Testing
         #expect(await transport.requests.count == 2)
     }
 
+    @Test func bodyWithAHandlerIsSentOnce() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("ok").delayed(by: .milliseconds(200)))
+        let manager = try CentralRequestManager.make { $0.hedge = Self.soon }
+        var request = HTTPRequest("POST", server.url(), body: .text("1 book"))
+        request.idempotencyKey = "k"
+        let whole = Call(HTTPRequest("GET", server.url()))
+        let response = try await manager.sendPiece(request, of: whole, body: { _, _ in }, interim: nil)
+        #expect(response.text == "ok" && server.requestCount == 1)
+    }
+
+    @Test func repetitionsOfSharedCallsAreNoCalls() async throws {
+        let server = try MockServer()
+        server.enqueue(.status(503), .text("ok").delayed(by: .milliseconds(200)))
+        let manager = try CentralRequestManager.make {
+            // One of two calls.
+            $0.hedge = .init(after: .time(.milliseconds(20)), share: 0.5)
+            $0.duplicates = .coalesce
+            $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .zero)
+        }
+        #expect(try await manager.startRequest("GET", server.url()).text == "ok")
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func refreshInTheBackgroundIsNotHedged() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            .text("old").header("Cache-Control", "max-age=0, stale-while-revalidate=60"),
+            .text("new").header("Cache-Control", "max-age=60").delayed(by: .milliseconds(200)))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.cachePolicy = .http
+            $0.cacheStorage = .memory
+            // What a judge checks is collected, so it could be hedged.
+            $0.successJudge = { _, _ in true }
+        }
+        #expect(try await manager.startRequest("GET", server.url()).text == "old")
+        try await eventually("a refresh") { try await manager.startRequest("GET", server.url()).text == "new" }
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func pauseIsNoDelay() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make { $0.hedge = .init(after: .time(.milliseconds(300)), share: 1) }
+        let task = manager.startRequest("GET", server.url(), success: { _, _ in }, failure: { _, _ in })
+        _ = try await server.waitForRequests(1)
+        task.suspend()
+        // Without the pause, the delay would be over.
+        try await Task.sleep(for: .milliseconds(500))
+        task.resume()
+        #expect(try await task.value.text == "ok")
+    }
+
+    /// Counts with the methods that a meter must have.
+    private final class Pairing: CallMeter {
+        let counts = Box((starts: 0, ends: 0))
+        func callDidStart() {}
+        func attemptDidStart(_ request: HTTPRequest) { counts.change { $0.starts += 1 } }
+        func attemptDidEnd(
+            _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration
+        ) { counts.change { $0.ends += 1 } }
+        func attemptDidFail(
+            _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
+        ) { counts.change { $0.ends += error.kind == .cancelled ? 1 : 100 } }
+        func count(_ kind: CallEvent.Kind) {}
+        func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration) {}
+    }
+
+    @Test func meterHasAnEndForEachStart() async throws {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"))
+        let meter = Pairing()
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.accessories = [meter]
+        }
+        _ = try await manager.startRequest("GET", server.url())
+        try await eventually("the end of the loser") { meter.counts.value.ends == 2 }
+        #expect(meter.counts.value.starts == 2)
+    }
+
     @Test func budgetPaysForHedges() async throws {
         let server = try MockServer()
         server.enqueue(Self.silence, .text("hedge"), .text("alone").delayed(by: .milliseconds(100)))
@@ -212,6 +292,11 @@ import Testing
         _ = try await manager.send(request)
         #expect(server.requestCount == 1)
         request.hedge = .init(share: 7)
-        #expect(await failure { try await manager.send(request) }?.kind == .invalidRequest)
+        // Also of a request that is never hedged.
+        for method in [HTTPMethod.get, .post] {
+            request.method = method
+            #expect(await failure { try await manager.send(request) }?.kind == .invalidRequest)
+        }
+        #expect(server.requestCount == 1)
     }
 }

@@ -81,7 +81,7 @@ public final class CallMetrics: CallMeter {
     }
 
     /// Counts the end of a request that another one of its call has outrun, and nothing else of it.
-    public func attemptWasAbandoned(_ request: HTTPRequest) {
+    public func attemptWasAbandoned(_ request: HTTPRequest, row: ObservedCall.Row?, after time: Duration) {
         active[RequestKey(request)].decrement()
         totals.abandoned.increment()
     }

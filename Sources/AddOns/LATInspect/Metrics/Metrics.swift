@@ -162,7 +162,7 @@ public final class Metrics: CallMeter {
     }
 
     /// Counts the end of a request that another one of its call has outrun, and nothing else of it.
-    public func attemptWasAbandoned(_ request: HTTPRequest) {
+    public func attemptWasAbandoned(_ request: HTTPRequest, row: ObservedCall.Row?, after time: Duration) {
         totals.add(MetricTotals.abandoned)
         let key = SeriesKey(method: Self.index(of: request.method), status: SeriesKey.started)
         table.withOrigin(of: request.url) { origin in

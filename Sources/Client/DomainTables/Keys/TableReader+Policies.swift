@@ -34,6 +34,13 @@ extension TableReader {
         limits.maxConcurrentRequests = mostRequests?.value
         limits.followsServer = flag(row["followsServer"], "followsServer")?.value ?? false
         limits.adaptive = adaptive(row)
+        if let most = limits.maxConcurrentRequests, let floor = limits.adaptive?.floor, floor > most,
+            let node = row["floor"]
+        {
+            report(
+                node.range, "the floor \(floor) is above \"maxConcurrentRequests\", which is \(most)",
+                expected: "a number up to \(most)")
+        }
         guard let rate = row["rate"] else { return limits }
         if case .number = rate.value {
             limits.rate = perSecond(rate, "rate").map { RequestLimits.RateLimit(perSecond: $0) }
@@ -90,6 +97,10 @@ extension TableReader {
             hedge.after = delay
         }
         hedge.initially = duration(row["initially"], "initially")?.value
+        if case .time = hedge.after, let node = row["initially"] {
+            let expected = #"a percentile as "after", such as "p95""#
+            report(node.range, "\"initially\" has no effect with a fixed time; give \(expected)", expected: expected)
+        }
         if let attempts = integer(row["attempts"], "attempts", 1...RequestOptions.Hedge.mostAttempts) {
             hedge.attempts = attempts.value
         }

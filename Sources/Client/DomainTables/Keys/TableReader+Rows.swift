@@ -71,6 +71,13 @@ extension TableReader {
         entry.$method = DomainTable.Tracked(method(row["method"])) { HTTPMethod($0) }
         entry.$allowsAbsolute = DomainTable.Tracked(flag(row["allowsAbsolute"], "allowsAbsolute"))
         if row.hasSettings { entry.settings = settings(row) }
+        if let node = row["hedge"], entry.settings.hedge.map({ $0 != .off }) ?? false, let method = entry.method,
+            !method.isSafe
+        {
+            report(
+                node.range, "\"hedge\" has an effect on \(method.rawValue) only with an idempotency key",
+                severity: .warning)
+        }
         for key in ["domain", "path"] where row.lacks(key) {
             report(member.keyRange, "\(name) has no \"\(key)\"", expected: "\"\(key)\"")
         }

@@ -243,6 +243,10 @@ struct CacheOperations: Sendable {
 
     // MARK: Writing
 
+    /// Whether a response came from another address than that of its request, so that the URL and the identity of the request,
+    /// of which cookies are a part, are not those that were sent.
+    static func isFromElsewhere(_ call: Call) -> Bool { call.sent.addressIndex != nil }
+
     /// Marks an entry as expired, so that it stays expired when the clock is set back.
     func markExpired(_ entry: CacheEntry) async {
         guard !entry.isExpired else { return }
@@ -260,7 +264,7 @@ struct CacheOperations: Sendable {
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
         replacing candidate: CacheEntry? = nil, requestTime: Date, responseTime: Date
     ) async -> Fetched {
-        guard response.source == .network else { return (response, false) }
+        guard response.source == .network, !Self.isFromElsewhere(call) else { return (response, false) }
         if let refusal = verdict(on: response, call) {
             refuse(ticket, refusal, call)
             return (response, false)

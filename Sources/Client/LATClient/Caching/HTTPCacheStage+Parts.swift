@@ -115,6 +115,8 @@ extension HTTPCacheStage {
         // A body that a judge checks has to be collected.
         request.streamsBody = chain.call.details.verdict == nil
         request.timeout = request.timeout ?? operations.timeout
+        // Nobody waits for it longer than `staleAfter`.
+        request.hedge = .off
         // The caller's call ends with the stored response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(request, details: chain.call.details))
         operations.flights.starts(flight, with: chain.call)

@@ -220,6 +220,7 @@ struct HTTPCacheStage: Stage {
         }
         let responseTime = operations.storage.now()
         await operations.invalidate(after: response, to: request, chain.call)
+        guard !CacheOperations.isFromElsewhere(chain.call) else { return (response, false) }
         if request.method == .head {
             await takeIn(head: response, request, ticket, requestTime, responseTime)
             return (response, false)

@@ -24,7 +24,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         }
     }
     private let givenHandler: ProgressHandler?
-    package var bodyHandler: BodyHandler? { has(Flag.hedge) ? nil : details.bodyHandler }
+    package var bodyHandler: BodyHandler? { details.bodyHandler }
     package var interimHandler: InterimHandler? { details.interimHandler }
     package var isObserved: Bool { watch != nil }
     /// Whether a simulation responds instead of the server.

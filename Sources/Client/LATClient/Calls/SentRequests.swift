@@ -17,8 +17,16 @@ struct SentRequests: Sendable {
     /// The number of requests sent, without hops.
     private(set) var attempts = 0
 
-    /// Which of the call's addresses answered in place of the one that its stage of mirrors chose.
+    /// Which of the call's addresses answered in place of the one that its stage of mirrors chose; `nil` if that one did.
     private(set) var addressIndex: Int?
+    /// Whether more was sent before for the call on behalf of which this one is made.
+    private(set) var isContinued = false
+
+    /// Whether nothing was sent, not even for the call on behalf of which this one is made.
+    var isFirst: Bool { attempts == 0 && !isContinued }
+
+    /// Records what was sent before for the call on behalf of which this one is made.
+    mutating func continues(_ other: SentRequests) { isContinued = !other.isFirst }
 
     mutating func answered(by addressIndex: Int) { self.addressIndex = addressIndex }
 

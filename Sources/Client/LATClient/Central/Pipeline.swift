@@ -91,7 +91,11 @@ final class Pipeline: Sendable {
                     rule.strip(&request, defaults: configuration.headers)
                     return request
                 }),
-            .retry: retry, .hedge: HedgeStage(configuration.hedge, retry, mirrors, limits),
+            .retry: retry,
+            .hedge: HedgeStage(
+                configuration.hedge, retry, mirrors, limits,
+                hasProviders: configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
+                    || configuration.parameterProvider != nil),
             .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
@@ -142,7 +146,7 @@ final class Pipeline: Sendable {
     /// Sends a call's request through its stages.
     func send(_ call: Call) async throws -> HTTPResponse {
         let request = call.request
-        let stages = stages(for: call, request)
+        let stages = try stages(for: call, request)
         let rest = stages.subtracting(StageSet(.redirect))
         guard stages.contains(.redirect), rest.isSubset(of: StageSet(.attempt)) else {
             return try await Chain(call, table, stages).proceed(request)
@@ -165,7 +169,7 @@ final class Pipeline: Sendable {
     ///   cache holds sealed messages.
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
         let caches = StageSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
-        let all = stages(for: call, call.request)
+        let all = try stages(for: call, call.request)
         guard !all.contains(.seal) || !cachesSealed else {
             throw NetworkError(
                 .cache,
@@ -188,7 +192,7 @@ final class Pipeline: Sendable {
 
     // MARK: Which stages
 
-    private func stages(for call: Call, _ request: HTTPRequest) -> StageSet {
+    private func stages(for call: Call, _ request: HTTPRequest) throws(NetworkError) -> StageSet {
         var stages = standardStages
         if barrier.concerns(request) { stages.insert(.barrier) }
         switch sharing.policy(for: request) {
@@ -205,7 +209,7 @@ final class Pipeline: Sendable {
             if limit.concerns(row) { stages.insert(.limits) }
             if row.oauth2 != nil { stages.insert(.authentication) }
         }
-        if !request.hasNoSettings { apply(request, to: &stages) }
+        if !request.hasNoSettings { try apply(request, to: &stages) }
         // An unsafe request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
         if request.method != .get, !request.method.isSafe, !stages.contains(.httpCacheOfOpened),
             cacheOperations.storage.mayHoldEntries
@@ -216,7 +220,7 @@ final class Pipeline: Sendable {
     }
 
     /// Changes the stages as the request's own settings demand.
-    private func apply(_ request: HTTPRequest, to stages: inout StageSet) {
+    private func apply(_ request: HTTPRequest, to stages: inout StageSet) throws(NetworkError) {
         if let retries = request.retries { stages.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
         if request.authenticator != .automatic { stages.set(.authentication, request.authenticator != .off) }
@@ -231,6 +235,7 @@ final class Pipeline: Sendable {
             stages.subtract(StageSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
             stages.formUnion(Self.caches(cacheOperations.policy(of: request), isSealed: isSealed, cachesSealed))
         }
+        try request.hedge?.check("request.hedge")
         // A server accepts a sealed message once.
         let hedges = request.hedge.map { $0 != .off } ?? hedgesByDefault
         stages.set(.hedge, hedges && !stages.contains(.seal))

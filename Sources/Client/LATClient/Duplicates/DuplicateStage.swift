@@ -121,15 +121,20 @@ final class SharingStage: Stage {
             state.lastID += 1
             let (id, call) = (state.lastID, caller.call)
             let first = state.current[key] ?? id
-            let shared =
-                state.shared[first]?.call
-                ?? Call(
-                    call.request, details: call.details, watch: call.watch,
-                    progress: { [weak self] in self?.report($0, first) })
+            let shared = state.shared[first]?.call ?? shared(call, first)
             state.current[key] = first
             state.shared[first, default: SharedCall(call: shared)].callers[id] = caller
             return (id, first, shared)
         }
+    }
+
+    /// The call that sends one attempt of its first caller's.
+    private func shared(_ call: Call, _ first: UInt64) -> Call {
+        let shared = Call(
+            call.request, details: call.details, watch: call.watch,
+            progress: { [weak self] in self?.report($0, first) })
+        shared.note { [sent = call.sent] in $0.continues(sent) }
+        return shared
     }
 
     /// Has the shared call follow a caller: it gets the highest priority of all, and is suspended while all are.

@@ -21,7 +21,7 @@ final class HedgeRace: Sendable {
         /// The numbers of those whose transfer has begun.
         var sent: Set<Int> = []
         var startedAt: Duration?
-        var timer: TimeLimits.Ticket?
+        var alarms = [Alarm](repeating: Alarm(), count: 2)
         var isOver = false
         var winner: Winner?
         /// Waits for the hedges, when the first request has brought nothing good.
@@ -37,6 +37,18 @@ final class HedgeRace: Sendable {
             return waiter
         }
     }
+
+    /// What happens after a time. The time begins again when a suspended call is resumed.
+    private struct Alarm {
+        /// `nil` for nothing to happen.
+        var delay: Duration?
+        /// `nil` while the call is suspended.
+        var ticket: TimeLimits.Ticket?
+        /// Changes with each ticket, so that one that was cancelled too late rings for nothing.
+        var number = 0
+    }
+
+    private static let (nextHedge, endOfPatience) = (0, 1)
 
     /// How long a first request that failed waits at least for its hedge.
     private static let patience = Duration.seconds(1)
@@ -96,9 +108,7 @@ final class HedgeRace: Sendable {
         let isGood = RequestOptions.Hedge.isGood(answer, to: request)
         if let waiter = state.withLock({ $0.end(isGood: isGood) }) {
             // A failure is not held back for as long as a slow hedge takes.
-            let end = stage.limits.clock.now() + max(Self.patience, delay ?? .zero)
-            let ticket = stage.limits.schedule(at: end) { waiter.end(.success(())) }
-            defer { stage.limits.cancel(ticket) }
+            set(Self.endOfPatience, after: max(Self.patience, delay ?? .zero))
             do {
                 try await waiter.value(for: call)
             } catch {
@@ -110,7 +120,7 @@ final class HedgeRace: Sendable {
         if winner != nil || call.isCancelled { Self.abandon(answer) }
         if call.isCancelled { throw call.cancellation }
         if let winner { return winner.response }
-        note(answer)
+        note(answer, of: chain.addressIndex)
         return try answer.get()
     }
 
@@ -122,12 +132,13 @@ final class HedgeRace: Sendable {
     private func follow() {
         first.follow(call)
         for hedge in state.withLock(\.hedges) { hedge.follow(call) }
+        updateAlarms()
     }
 
     /// Learns from the response to the call.
-    private func note(_ answer: Result<HTTPResponse, any Error>) {
+    private func note(_ answer: Result<HTTPResponse, any Error>, of address: Int) {
         guard case .success(let response) = answer, let start = state.withLock(\.startedAt) else { return }
-        row.usesHTTP1.store(response.version == .http1_1 || response.version == .http1_0, ordering: .relaxed)
+        row.note(response.version, of: address)
         guard RequestOptions.Hedge.isSample(response), !call.wasSuspended else { return }
         let now = stage.limits.clock.now()
         row { $0.end(after: now - start, at: now) }
@@ -137,21 +148,47 @@ final class HedgeRace: Sendable {
     private func begin() {
         let now = stage.limits.clock.now()
         state.withLock { $0.startedAt = now }
-        if let delay { schedule(delay, at: now) }
+        if let delay { set(Self.nextHedge, after: delay) }
     }
 
-    private func schedule(_ delay: Duration, at now: Duration) {
-        let ticket = stage.limits.schedule(at: now + delay) { [weak self] in self?.hedge(after: delay) }
-        let isLate = state.withLock { state in
-            state.timer = ticket
-            return state.isOver
+    private func set(_ alarm: Int, after delay: Duration) {
+        state.withLock { $0.alarms[alarm].delay = delay }
+        updateAlarms()
+    }
+
+    /// Starts the time of what is to happen, and stops it while the call is suspended and at its end.
+    private func updateAlarms() {
+        state.withLock { state in
+            for index in state.alarms.indices {
+                let alarm = state.alarms[index]
+                guard let delay = alarm.delay else { continue }
+                // Read under the lock, so that no older state replaces a newer one.
+                if state.isOver || call.transferState.isSuspended {
+                    state.alarms[index].ticket.take().map(stage.limits.cancel)
+                } else if alarm.ticket == nil {
+                    let number = alarm.number + 1
+                    state.alarms[index].number = number
+                    state.alarms[index].ticket = stage.limits.schedule(at: stage.limits.clock.now() + delay) {
+                        [weak self] in self?.ring(index, number)
+                    }
+                }
+            }
         }
-        if isLate { stage.limits.cancel(ticket) }
+    }
+
+    private func ring(_ alarm: Int, _ number: Int) {
+        let (delay, waiter) = state.withLock { state -> (Duration?, Waiter<Void>?) in
+            guard state.alarms[alarm].number == number, state.alarms[alarm].ticket.take() != nil else {
+                return (nil, nil)
+            }
+            return (state.alarms[alarm].delay.take(), state.waiter)
+        }
+        guard let delay else { return }
+        if alarm == Self.nextHedge { hedge(after: delay) } else { waiter?.end(.success(())) }
     }
 
     private func hedge(after delay: Duration) {
         let now = stage.limits.clock.now()
-        guard !call.transferState.isSuspended else { return }
         let hedge = call.attempt(isHedge: true)
         let number = state.withLock { state -> Int? in
             // Paid for under the lock, so that nothing is spent on a call that has just been answered.
@@ -165,36 +202,32 @@ final class HedgeRace: Sendable {
         follow()
         // In a task of its own, as observers may take their time.
         hedge.run { [self] in await scope.run { await send(hedge, number, after: delay, paidAt: now) } }
-        if number < policy.attempts { schedule(delay, at: now) }
+        if number < policy.attempts { set(Self.nextHedge, after: delay) }
     }
 
     private func send(_ hedge: Call, _ number: Int, after delay: Duration, paidAt: Duration) async {
-        var (answer, address): (Result<HTTPResponse, any Error>, Int) = (.failure(CancellationError()), 0)
+        var target = target(number)
+        var answer: Result<HTTPResponse, any Error> = .failure(CancellationError())
         if !hedge.isCancelled {
             call.watch?.record(.hedging(after: delay))
-            do {
-                var rest = chain.on(hedge)
-                var request: HTTPRequest
-                (request, address) = elsewhere(number)
-                if !request.context.signatureFields.isEmpty {
-                    // A signer may refuse a nonce that it has seen.
-                    let old = request.context.signatureFields
-                    request.headers = HTTPHeaders(
-                        request.headers.fields.filter { !old.contains($0.name.lowercased()) })
-                    rest = rest.including(.sign)
-                }
-                answer = .success(try await rest.proceed(request))
-            } catch {
-                answer = .failure(error)
+            answer = await self.answer(of: hedge, target)
+            // An address that takes no connections would be the one of all hedges of the row.
+            if target.address != chain.addressIndex, case .failure(let error as NetworkError) = answer,
+                SentRequests.isUnreachable(error), !hedge.isCancelled
+            {
+                stage.mirrors.failed(target.address, of: call)
+                target = (toAnotherConnection(request), chain.addressIndex)
+                answer = await self.answer(of: hedge, target)
             }
         }
-        let isGood = RequestOptions.Hedge.isGood(answer, to: request)
+        let isGood = RequestOptions.Hedge.isGood(
+            answer, to: request, isRepetition: target.address != chain.addressIndex || stage.hasProviders)
         let (won, wasSent, waiter) = state.withLock { state -> (Bool, Bool, Waiter<Void>?) in
             state.running.remove(number)
             let wasSent = state.sent.contains(number)
             guard !state.isOver else { return (false, wasSent, nil) }
             if isGood, case .success(let response) = answer {
-                state.winner = Winner(number: number, response: response, address: address)
+                state.winner = Winner(number: number, response: response, address: target.address)
                 state.isOver = true
                 return (true, wasSent, state.waiter)
             }
@@ -205,7 +238,7 @@ final class HedgeRace: Sendable {
             stage.budget.refund()
         }
         if won {
-            note(answer)
+            note(answer, of: target.address)
             first.abandon()
         } else {
             Self.abandon(answer)
@@ -213,11 +246,28 @@ final class HedgeRace: Sendable {
         waiter?.end(.success(()))
     }
 
+    private func answer(
+        of hedge: Call, _ target: (request: HTTPRequest, address: Int)
+    ) async -> Result<HTTPResponse, any Error> {
+        var (rest, request) = (chain.on(hedge), target.request)
+        if !request.context.signatureFields.isEmpty {
+            // A signer may refuse a nonce that it has seen.
+            let old = request.context.signatureFields
+            request.headers = HTTPHeaders(request.headers.fields.filter { !old.contains($0.name.lowercased()) })
+            rest = rest.including(.sign)
+        }
+        do {
+            return .success(try await rest.proceed(request))
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// The request to the domain's next good address; without one, to another connection.
-    private func elsewhere(_ number: Int) -> (HTTPRequest, address: Int) {
+    private func target(_ number: Int) -> (request: HTTPRequest, address: Int) {
         var request = request
         let own = chain.addressIndex
-        let others = request.isOfOneServer ? [] : stage.mirrors.others(of: call, than: own)
+        let others = request.isOfOneServer || stage.hasProviders ? [] : stage.mirrors.others(of: call, than: own)
         if !others.isEmpty {
             let other = others[(number - 1) % others.count]
             let (from, to) = (call.details.addresses[own], call.details.addresses[other])
@@ -225,24 +275,28 @@ final class HedgeRace: Sendable {
             if !from.contains("?"), !to.contains("?"), request.url.hasPrefix(from), rest.first ?? "?" == "?" {
                 request.url = to + rest
                 // Addresses of one origin differ in their path, and share its connections.
-                guard URLReference.origin(of: from) == URLReference.origin(of: to) else { return (request, other) }
-                request.context.opensConnection = !row.usesHTTP1.load(ordering: .relaxed)
-                return (request, other)
+                let isSame = URLReference.origin(of: from) == URLReference.origin(of: to)
+                return (isSame ? toAnotherConnection(request) : request, other)
             }
         }
-        // With HTTP/1.1, the first request has its connection for itself.
-        if !row.usesHTTP1.load(ordering: .relaxed) { request.context.opensConnection = true }
-        return (request, own)
+        return (toAnotherConnection(request), own)
+    }
+
+    /// With HTTP/1.1, the first request has its connection for itself.
+    private func toAnotherConnection(_ request: HTTPRequest) -> HTTPRequest {
+        var request = request
+        if !row.usesHTTP1(chain.addressIndex) { request.context.opensConnection = true }
+        return request
     }
 
     /// Abandons what still runs, and adds to the call's record what was sent.
     @discardableResult private func finish() -> Winner? {
-        let (winner, hedges, running, timer) = state.withLock { state in
+        let (winner, hedges, running) = state.withLock { state in
             state.isOver = true
-            defer { (state.running, state.timer) = ([], nil) }
-            return (state.winner, state.hedges, state.running, state.timer)
+            defer { state.running = [] }
+            return (state.winner, state.hedges, state.running)
         }
-        timer.map(stage.limits.cancel)
+        updateAlarms()
         for number in running { hedges[number - 1].abandon() }
         call.note { sent in
             for (index, hedge) in hedges.enumerated() where index + 1 != winner?.number {
@@ -251,7 +305,7 @@ final class HedgeRace: Sendable {
             sent.absorb(first.sent, isAnswer: winner == nil)
             if let winner {
                 sent.absorb(hedges[winner.number - 1].sent, isAnswer: true)
-                sent.answered(by: winner.address)
+                if winner.address != chain.addressIndex { sent.answered(by: winner.address) }
             }
         }
         return winner
@@ -280,10 +334,12 @@ private final class FollowingBody: AbandonableBodySource {
 }
 
 extension HTTPRequest {
-    /// Whether its fields are about what one server has: another one may know no such state, or have another one by that name.
+    /// Whether it is about what one server has: another one may know no such state, or have another one by that name. Servers do not
+    /// know the idempotency keys of each other.
     fileprivate var isOfOneServer: Bool {
-        ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"].contains {
-            headers[$0] != nil
-        }
+        !method.isSafe
+            || ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"].contains {
+                headers[$0] != nil
+            }
     }
 }

@@ -185,11 +185,17 @@ extension RequestOptions.Hedge {
     /// Whether a response ends the wait for another one: a server that is overloaded or fails may be alone with that. A server
     /// responds 409 to an idempotency key whose first request it still processes (draft-ietf-httpapi-idempotency-key-header-07
     /// §2.6), so that the other request has the response.
-    static func isGood(_ answer: Result<HTTPResponse, any Error>, to request: HTTPRequest) -> Bool {
+    ///
+    /// - Parameter isRepetition: whether it is for a request to another address, which may lack what the first one has, or for one
+    ///   with values that the server may take only once. Then only success counts.
+    static func isGood(
+        _ answer: Result<HTTPResponse, any Error>, to request: HTTPRequest, isRepetition: Bool = false
+    ) -> Bool {
         guard case .success(let response) = answer else { return false }
         return switch response.status {
-        case 408, 429, 500...: false
-        case 409: request.method.isSafe
+        case 408, 421, 425, 429, 500...: false
+        case 409: request.method.isSafe && !isRepetition
+        case 400...: !isRepetition
         default: true
         }
     }

@@ -14,8 +14,19 @@ final class HedgeStage: Stage {
     /// What is known of a row's calls.
     final class Row: Sendable {
         private let state = Mutex(HedgeRow())
-        /// Whether responses come over connections that carry one request at a time.
-        let usesHTTP1 = Atomic(false)
+        /// The addresses, as bits by their index, whose responses come over connections that carry one request at a time. The
+        /// addresses from the 64th on share bits.
+        private let withHTTP1 = Atomic<UInt64>(0)
+
+        func usesHTTP1(_ address: Int) -> Bool { withHTTP1.load(ordering: .relaxed) & Self.bit(of: address) != 0 }
+
+        func note(_ version: HTTPResponse.Version, of address: Int) {
+            let isHTTP1 = version == .http1_1 || version == .http1_0
+            guard isHTTP1 != usesHTTP1(address) else { return }
+            withHTTP1.bitwiseXor(Self.bit(of: address), ordering: .relaxed)
+        }
+
+        private static func bit(of address: Int) -> UInt64 { 1 << UInt64(address % 64) }
 
         func callAsFunction<Result: Sendable>(_ change: (inout HedgeRow) -> Result) -> Result {
             state.withLock { change(&$0) }
@@ -32,24 +43,31 @@ final class HedgeStage: Stage {
     private let retry: RetryStage
     let mirrors: MirrorStage
     let limits: TimeLimits
+    /// Whether the app's providers add values to each attempt, which a server may take only once, such as a nonce.
+    let hasProviders: Bool
     private let rows = Mutex(Rows())
 
-    init(_ standard: RequestOptions.Hedge?, _ retry: RetryStage, _ mirrors: MirrorStage, _ limits: TimeLimits) {
+    init(
+        _ standard: RequestOptions.Hedge?, _ retry: RetryStage, _ mirrors: MirrorStage, _ limits: TimeLimits,
+        hasProviders: Bool
+    ) {
         self.standard = standard
         self.retry = retry
         self.mirrors = mirrors
         self.limits = limits
+        self.hasProviders = hasProviders
     }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
         guard let policy = request.hedge ?? standard, policy != .off, chain.hop == 0,
             RequestOptions.Hedge.isPossible(request), call.isReplayable, call.interimHandler == nil,
+            // The handler of a body has to see one transfer of it.
+            call.bodyHandler == nil,
             let row = row(of: call, request)
         else { return try await chain.proceed(request) }
-        if request.hedge != nil { try policy.check("request.hedge") }
         // A repetition is no further call.
-        let isFirst = call.attempts == 0
+        let isFirst = call.sent.isFirst
         let delay = row { $0.begin(policy, isFirst: isFirst, at: limits.clock.now()) }
         // Without the stage of retries, nobody else adds the call's share.
         if isFirst, (request.retries ?? retry.policy.retries) == 0 { retry.budget.deposit() }

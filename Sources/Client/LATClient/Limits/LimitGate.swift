@@ -85,7 +85,8 @@ final class LimitGate: Sendable {
         let start = clock?.now()
         func measure(_ answer: Result<HTTPResponse, any Error>) {
             guard let clock, let start else { return }
-            sample = AdaptiveLimit.Sample(answer, after: clock.now() - start, wasSuspended: call.wasSuspended)
+            let isUntimed = call.wasSuspended || call.request.body?.isUpload ?? false
+            sample = AdaptiveLimit.Sample(answer, after: clock.now() - start, isUntimed: isUntimed)
         }
         do {
             let response = try await send()

@@ -55,7 +55,12 @@ final class MirrorStage: Stage {
     func others(of call: Call, than index: Int) -> [Int] {
         let count = call.details.addresses.count
         guard count > 1 else { return [] }
-        return change(call.details.row?.mirrorKey ?? "") { $0.others(of: count, than: index) }
+        return change(call.details.row?.mirrorKey ?? "") { $0.others(of: count, than: index, at: .now) }
+    }
+
+    /// Notes that connecting to one of a call's addresses failed.
+    func failed(_ index: Int, of call: Call) {
+        change(call.details.row?.mirrorKey ?? "") { $0.failed(index, at: .now) }
     }
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {
@@ -103,9 +108,9 @@ struct MirrorState: Sendable {
         return good + failing.sorted { ($0.until, $0.base) < ($1.until, $1.base) }.map(\.base)
     }
 
-    /// The indices of the other base URLs that are not known to fail, in the order in which they follow the given one.
-    func others(of count: Int, than base: Int) -> [Int] {
-        (1..<max(1, count)).map { (base + $0) % count }.filter { failingUntil[$0] == nil }
+    /// The indices of the other base URLs that are not skipped, in the order in which they follow the given one.
+    func others(of count: Int, than base: Int, at now: ContinuousClock.Instant) -> [Int] {
+        (1..<max(1, count)).map { (base + $0) % count }.filter { failingUntil[$0] ?? now <= now }
     }
 
     /// Notes that connecting to a base URL failed.

@@ -272,9 +272,10 @@ public protocol CallMeter: RequestAccessory {
         _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration)
     /// Called when an attempt has ended without a response. The parameters are those of the method above.
     func attemptDidFail(_ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration)
-    /// Called when an attempt was cancelled because another one of the same call was answered first. It is neither a failure nor
-    /// a sample of the server's speed. Does nothing by default.
-    func attemptWasAbandoned(_ request: HTTPRequest)
+    /// Called in place of the two methods above when an attempt was cancelled because another one of the same call was answered
+    /// first. It is neither a failure nor a sample of the server's speed. By default it is reported as a failure of the kind
+    /// ``NetworkError/Kind/cancelled``, so that each start has its end.
+    func attemptWasAbandoned(_ request: HTTPRequest, row: ObservedCall.Row?, after time: Duration)
     /// Called for what happens between attempts: waits and their ends, repetitions, decisions of the cache.
     func count(_ kind: CallEvent.Kind)
     /// Called when a call has ended, before its caller gets the result.
@@ -290,11 +291,13 @@ public protocol CallMeter: RequestAccessory {
 extension CallMeter {
     /// Does nothing.
     public func connectionDidClose(to origin: String, after time: Duration) {}
-}
 
-extension CallMeter {
-    /// Does nothing.
-    public func attemptWasAbandoned(_ request: HTTPRequest) {}
+    /// Calls ``attemptDidFail(_:with:row:after:)`` with ``NetworkError/Kind/cancelled``.
+    public func attemptWasAbandoned(_ request: HTTPRequest, row: ObservedCall.Row?, after time: Duration) {
+        let message = "another request of the same call was answered first"
+        attemptDidFail(
+            request, with: NetworkError(.cancelled, message: message, request: request), row: row, after: time)
+    }
 }
 
 extension RequestOptions.Values {

@@ -199,9 +199,10 @@ final class CallReporter: Sendable {
     /// - Parameter error: that of its cancellation.
     func abandonAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
-        observers.count { $0.attemptWasAbandoned(request) }
+        let time = attempt.start.duration(to: now)
+        observers.count { $0.attemptWasAbandoned(request, row: row, after: time) }
         guard let sent = attempt.sent else { return }
-        report(.abandoned(attempt: sent.number), of: sent, at: now, after: attempt.start.duration(to: now))
+        report(.abandoned(attempt: sent.number), of: sent, at: now, after: time)
         for end in attempt.ends { end(.failure(error)) }
     }
 
