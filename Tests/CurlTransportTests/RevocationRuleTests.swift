@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import LATTesting
 import TestSupport
 import Testing
 
@@ -37,8 +38,10 @@ import Testing
             status(forged, statement(.good, until: -1))
                 == .unknown(["the one from p is forged", "the one from p has expired"]))
         // "revoked" is true at any time, and beats "good".
-        #expect(status(statement(.good), statement(.revoked, until: -1, "q")) == .revoked("q"))
-        #expect(status(statement(.revoked, from: 1, "q"), forged) == .revoked("q"))
+        #expect(status(statement(.good), statement(.revoked, until: -1, "q")) == .revoked("q", isExpired: true))
+        #expect(status(statement(.revoked, from: 1, "q"), forged) == .revoked("q", isExpired: false))
+        #expect(status(statement(.revoked, until: 0), statement(.revoked, "q")) == .revoked("q", isExpired: false))
+        #expect(status(statement(.revoked, until: nil)) == .revoked("p", isExpired: false))
     }
 
     @Test func softWaitsOnlyForWhatHasNotFailed() {
@@ -51,6 +54,20 @@ import Testing
             #expect(verdict([false]) == .wait && verdict([true, false]) == .wait)
             #expect(verdict([true]) == (isHard ? .wait : .accept))
         }
+    }
+
+    @Test func softWaitsForAPartOfTheTime() {
+        #expect(RevocationRule.softWait(nil) == .seconds(3) && RevocationRule.softWait(.seconds(60)) == .seconds(3))
+        #expect(RevocationRule.softWait(.seconds(8)) == .seconds(2) && RevocationRule.softWait(.zero) == .zero)
+    }
+
+    @Test func oldestFindingMakesRoom() {
+        var findings = RevocationList.Findings()
+        for number in 0..<UInt8(RevocationList.Findings.limit) { findings.insert(.good, about: [number], by: [1]) }
+        findings.insert(.revoked, about: [1], by: [1])
+        #expect(findings[[0], [1]] == .good && findings[[1], [1]] == .revoked && findings[[1], [2]] == nil)
+        findings.insert(.good, about: [200], by: [1])
+        #expect(findings[[0], [1]] == nil && findings[[1], [1]] == .revoked && findings[[200], [1]] == .good)
     }
 
     @Test func pausesGrowAfterFailures() {
@@ -129,51 +146,249 @@ import Testing
         // Of several lists the first to end counts.
         entry.take(try lists("sub.crl") + lists("old.crl"), at: now)
         #expect(entry.lists.count == 2 && entry.failures == 3)
+        // One without an end is fetched daily.
+        entry = RevocationEntry()
+        entry.take(try lists("endless.crl"), at: now)
+        #expect(entry.failures == 0 && !entry.isDue(at: now + 86_399) && entry.isDue(at: now + 86_400))
     }
 
-    @Test func listThatComesDuringAHandshakeCounts() async throws {
-        let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
-        let check = try #require(checking.transport.tls.own.revocation)
-        let chain = ["good.pem", "sub.pem", "root.pem"].map(authority.der)
-        func gap(_ chain: [[UInt8]]) -> RevocationGap? {
-            if case .unknown(_, let gap) = check.outcome(of: chain, from: "o", canWait: true) { gap } else { nil }
+    @Test func listOfTheFutureMakesRoom() throws {
+        let now = Date.now
+        var entry = RevocationEntry()
+        entry.take(try lists("future.crl"), at: now)
+        #expect(entry.lists.count == 1 && entry.failures == 1)
+        entry.take(try lists("sub.crl"), at: now)
+        let kept = entry.lists.map(\.validFrom)
+        let sub = try lists("sub.crl").map(\.validFrom)
+        #expect(entry.failures == 0 && kept == sub)
+        entry.take(try lists("future.crl"), at: now)
+        #expect(entry.failures == 1 && entry.lists.map(\.validFrom) == kept)
+        let all = try lists("old.crl") + lists("future.crl") + lists("endless.crl") + lists("later.crl")
+        let ends = RevocationRule.newestFirst(all, at: now).map(\.validUntil)
+        #expect(ends == [3, 2, 1, 0].map { all[$0].validUntil })
+    }
+
+    @Test func passPhrasesAreNotAskedFor() throws {
+        // It is tried with an empty one, not with that of a terminal.
+        #expect(try lists("locked.crl").map(\.size) == lists("sub.crl").map(\.size))
+        let problem = #expect(throws: CertificateFile.Problem.self) { try lists("closed.crl") }
+        #expect(problem?.reason.contains("malformed revocation list after 0 good ones") == true)
+        let certificate = Data(
+            String(decoding: authority.data("closed.crl"), as: UTF8.self)
+                .replacing("X509 CRL", with: "CERTIFICATE").utf8)
+        #expect(throws: CertificateFile.Problem.self) { try CertificateFile.countCertificates(in: certificate) }
+    }
+
+    @Test func equalListsCountOnce() throws {
+        let copies = (0..<1_000).reduce(into: Data()) { data, _ in data += authority.data("sub.crl") }
+        #expect(try RevocationList.read(copies + authority.data("root.crl")).count == 2)
+        let error = #expect(throws: CertificateFile.Problem.self) {
+            try RevocationList.read(copies + authority.data("closed.crl"))
         }
-        func text(_ chain: [[UInt8]]) -> String {
-            switch check.outcome(of: chain, from: "o", canWait: false) {
+        #expect(error?.reason.contains("after 1000 good ones") == true)
+    }
+
+    @Test func onlyNamedFaultsAreRemembered() throws {
+        let sub = authority.der("sub.pem")
+        func isKnown(_ file: [RevocationList], _ certificate: String) -> Bool {
+            RevocationList.findings(of: file, about: authority.der(certificate), by: sub, verifying: 0) != nil
+        }
+        for (file, certificate, isRemembered) in [
+            ("sub.crl", "good.pem", true), ("sub.crl", "bad.pem", true), ("delta.crl", "good.pem", true),
+            ("elsewhere.crl", "good.pem", true), ("forged.crl", "good.pem", true), ("sub.crl", "root.pem", false),
+        ] {
+            let lists = try lists(file)
+            #expect(!isKnown(lists, certificate))
+            #expect(RevocationList.findings(of: lists, about: authority.der(certificate), by: sub).count == 1)
+            #expect(isKnown(lists, certificate) == isRemembered, "\(file) \(certificate)")
+        }
+    }
+
+    /// A check, and what it says about a chain.
+    private struct Judge {
+        let check: RevocationCheck
+        let chain: [[UInt8]]
+
+        /// What has to be there first; `nil` when it is decided.
+        func gap(_ now: Date = .now) -> RevocationGap? {
+            if case .unknown(_, let gap) = check.outcome(of: chain, from: "o", canWait: true, at: now) {
+                gap
+            } else {
+                nil
+            }
+        }
+
+        func text(_ now: Date = .now) -> String {
+            switch check.outcome(of: chain, from: "o", canWait: false, at: now) {
             case .accepted: "accepted"
             case .revoked: "revoked"
             case .unknown(let reason, _): reason
             }
         }
-        let first = try #require(gap(chain))
+    }
+
+    private func judge(_ check: RevocationCheck, _ name: String = "good.pem") -> Judge {
+        Judge(check: check, chain: [name, "sub.pem", "root.pem"].map(authority.der))
+    }
+
+    private func fill(_ gap: RevocationGap?, at now: Date = .now) async throws {
+        for task in try #require(gap).fill(at: now) { await task.value }
+    }
+
+    @Test(arguments: ["elsewhere", "delta", "indirect", "critical", "authorities"])
+    func listOfAnotherScopeDisplacesNothing(_ kind: String) async throws {
+        let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
+        let check = try #require(checking.transport.tls.own.revocation)
+        let (good, bad) = (judge(check), judge(check, "bad.pem"))
+        authority.lists.route("GET", "/root.crl") { [authority] _ in .data(authority.data("root.crl")) }
+        try await fill(good.gap())
+        #expect(good.text() == "accepted" && bad.text() == "revoked")
+        // Its authority has signed it, and it is newer.
+        authority.lists.route("GET", "/sub.crl") { [authority] _ in .data(authority.data("\(kind).crl")) }
+        let later = Date.now + 4 * 86_400
+        let gap = good.gap(later)
+        try await fill(gap, at: later)
+        let need = try #require(gap?.needs.first { $0.source.url.hasSuffix("/sub.crl") })
+        let entry = check.lists.entry(need.source)
+        #expect(entry.failure?.hasPrefix("sent one that ") == true && entry.failures == 1, "\(entry.failure ?? "")")
+        #expect(good.text() == "accepted" && bad.text() == "revoked")
+        await checking.transport.shutdown()
+    }
+
+    @Test func fetchedListWithoutEndIsValidForADay() async throws {
+        authority.lists.route("GET", "/sub.crl") { [authority] _ in .data(authority.data("endless.crl")) }
+        let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
+        let good = judge(try #require(checking.transport.tls.own.revocation))
+        try await fill(good.gap())
+        #expect(good.text() == "accepted" && good.text(.now + 86_000) == "accepted")
+        authority.lists.stop()
+        let later = Date.now + 90_000
+        #expect(good.gap(later)?.needs.map(\.source.url) == [authority.lists.url("/sub.crl")])
+        #expect(good.text(later).contains("has expired"))
+        await checking.transport.shutdown()
+    }
+
+    @Test(arguments: [true, false]) func expiredListIsRenewedBeforeItRevokes(_ isThere: Bool) async throws {
+        let checking = try CheckingTransport(authority) { $0.tls.revocation = .soft }
+        let bad = judge(try #require(checking.transport.tls.own.revocation), "bad.pem")
+        try await fill(bad.gap())
+        #expect(bad.gap() == nil && bad.text() == "revoked")
+        authority.lists.route("GET", "/sub.crl") { [authority] _ in
+            isThere ? .data(authority.data("later.crl")) : .status(404)
+        }
+        let later = Date.now + 4 * 86_400
+        let gap = bad.gap(later)
+        #expect(gap?.needs.map(\.source.url) == [authority.lists.url("/sub.crl")])
+        try await fill(gap, at: later)
+        #expect(bad.text(later) == (isThere ? "accepted" : "revoked"))
+        await checking.transport.shutdown()
+    }
+
+    @Test func manyListsAreVerifiedElsewhere() async throws {
+        try ChildProcess.run(
+            "bash",
+            [
+                "-c",
+                "for n in {1..20}; do openssl ca -gencrl -config sub.cnf -cert sub.pem -keyfile sub.key; done >many",
+            ],
+            in: authority.folder.path)
+        let lists = RevocationLists()
+        var configuration = TLSConfiguration()
+        configuration.crlFile = try authority.folder.write(authority.data("many") + authority.data("root.crl"), to: "f")
+        let good = judge(try RevocationCheck(configuration, lists, warn: { _ in }))
+        let gap = try #require(good.gap())
+        #expect(gap.needs.isEmpty && gap.readings.map(\.lists.count) == [21])
+        try await fill(gap)
+        #expect(good.gap() == nil && good.text() == "accepted")
+        // Of a fetch few are kept.
+        authority.lists.route("GET", "/sub.crl") { [authority] _ in .data(authority.data("many")) }
+        let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
+        let check = try #require(checking.transport.tls.own.revocation)
+        let first = try #require(judge(check).gap())
+        try await fill(first)
+        #expect(check.lists.entry(first.needs[0].source).lists.count == 16)
+        #expect(judge(check).gap() == nil && judge(check).text() == "accepted")
+        await checking.transport.shutdown()
+    }
+
+    @Test func fileIsSharedAndReadOnce() async throws {
+        let lists = RevocationLists()
+        let path = try authority.folder.write(authority.data("root.crl"), to: "shared.crl")
+        let file = try lists.file(path) { _ in }
+        #expect(try lists.file(path) { _ in } === file)
+        try authority.folder.write(authority.data("both.crl"), to: "shared.crl")
+        #expect(file.hasChanged)
+        try await lists.parsing.run {
+            // While another one is parsed, all wait for the same.
+            #expect(file.readAgain(in: lists.parsing) == file.readAgain(in: lists.parsing))
+            #expect(file.hasChanged && file.lists.count == 1)
+        }
+        await file.readAgain(in: lists.parsing).value
+        #expect(!file.hasChanged && file.lists.count == 2)
+    }
+
+    @Test func fetchEndsInTheQueueToo() async throws {
+        let asked = Event()
+        authority.lists.route("GET", "/slow") { _ in
+            asked.happen()
+            return MockReply.text("never").stalling(.start)
+        }
+        let checking = try CheckingTransport(authority) { $0.maxConnectionsPerHost = 1 }
+        let slow = Task { [authority] in
+            try await checking.transport.send(HTTPRequest("GET", authority.lists.url("/slow")))
+        }
+        await asked.wait()
+        let lists = RevocationLists(limits: .init(time: .milliseconds(200)))
+        lists.fetch(by: checking.transport)
+        let need = need("sub.crl")
+        for task in lists.fetch([need]) { await task.value }
+        #expect(lists.entry(need.source).failure == "sent nothing within 0.2 seconds")
+        slow.cancel()
+        _ = await slow.result
+        await checking.transport.shutdown()
+    }
+
+    private func need(_ path: String) -> RevocationNeed {
+        RevocationNeed(
+            source: .init(url: authority.lists.url("/\(path)"), authority: authority.der("sub.pem")),
+            certificate: authority.der("good.pem"))
+    }
+
+    @Test func listThatComesDuringAHandshakeCounts() async throws {
+        let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
+        let check = try #require(checking.transport.tls.own.revocation)
+        let good = judge(check)
+        let first = try #require(good.gap())
         #expect(first.needs.map(\.source.url) == ["/sub.crl", "/root.crl"].map { authority.lists.url($0) })
         // Another call fetches them before this one does.
-        for task in first.fill() { await task.value }
+        try await fill(first)
         #expect(first.fill().isEmpty)
-        #expect(gap(chain) == nil && text(chain) == "accepted")
-        #expect(text([authority.der("bad.pem")] + chain.dropFirst()) == "revoked")
+        #expect(good.gap() == nil && good.text() == "accepted")
+        #expect(judge(check, "bad.pem").text() == "revoked")
         #expect(authority.lists.requestCount == 2)
         // An authority with the same name and the same address has lists of its own, and so takes nothing away from others.
-        let forged = [chain[0], authority.der("forger.pem"), chain[2]]
-        let other = try #require(gap(forged))
-        #expect(other.needs.map(\.source.authority) == [forged[1]])
-        for task in other.fill() { await task.value }
-        #expect(text(forged).contains("/sub.crl sent one that is not signed by it"))
-        #expect(text(chain) == "accepted")
+        let forger = authority.der("forger.pem")
+        let forged = Judge(check: check, chain: [good.chain[0], forger, good.chain[2]])
+        let other = try #require(forged.gap())
+        #expect(other.needs.map(\.source.authority) == [forger])
+        try await fill(other)
+        #expect(forged.text().contains("/sub.crl sent one that is not signed by it"))
+        #expect(good.text() == "accepted")
         await checking.transport.shutdown()
     }
 
     @Test func memoryOfListsIsBounded() async throws {
         let checking = try CheckingTransport(authority) { $0.tls.revocation = .soft }
-        let lists = checking.transport.tls.own.lists
-        let needs = (0..<300).map { number in
-            RevocationNeed(
-                source: .init(url: authority.lists.url("/\(number)"), authority: authority.der("sub.pem")),
-                certificate: authority.der("good.pem"))
-        }
         authority.lists.fallback { [authority] _ in .data(authority.data("sub.crl")) }
-        for task in lists.fetch(needs) { await task.value }
-        #expect(needs.count { !lists.entry($0.source).lists.isEmpty } == 256)
+        let size = try #require(try lists("sub.crl").first?.size)
+        for limits in [RevocationLists.Limits(size: 5 * size + 1), RevocationLists.Limits(count: 5)] {
+            let lists = RevocationLists(limits: limits)
+            lists.fetch(by: checking.transport)
+            let needs = (0..<8).map { need("\($0)") }
+            for need in needs { for task in lists.fetch([need]) { await task.value } }
+            // The oldest are dropped.
+            #expect(needs.map { lists.entry($0.source).lists.isEmpty } == (0..<8).map { $0 < 3 })
+        }
         await checking.transport.shutdown()
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATTesting
 import TestSupport
 import Testing
@@ -97,10 +98,26 @@ struct CheckingTransport: Sendable {
             #expect(checking.transport.uncheckedCertificates == unchecked, "\(file)")
             let kind = try await checking.failure(bad)?.kind
             #expect(kind == (file == "forged.crl" ? nil : .tls(.revoked)), "\(file)")
-            let warnings = checking.warnings.elements
-            #expect(warnings.count { $0.contains("\(good.port) was accepted without a check") } == 1, "\(warnings)")
+            let text = "\(good.port) was accepted without a check"
+            try await eventually("a warning") { checking.warnings.elements.contains { $0.contains(text) } }
+            #expect(checking.warnings.elements.count { $0.contains(text) } == 1, "\(checking.warnings.elements)")
             await checking.transport.shutdown()
         }
+    }
+
+    @Test func warningsComeOnAnotherThread() async throws {
+        let authority = try RevocationAuthority.silent.get()
+        let good = try await authority.server("good")
+        let threads = Log<String>()
+        let checking = try CheckingTransport(authority) {
+            $0.tls.revocation = .soft
+            $0.warningHandler = { _ in
+                threads.append((try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? "unknown")
+            }
+        }
+        #expect(try await checking.failure(good) == nil)
+        try await eventually("a warning") { threads.count == 1 }
+        #expect(threads.elements.allSatisfy { $0 != "unknown" && $0 != "lat-engine\n" })
     }
 
     @Test func trustedAuthorityItselfIsNotChecked() async throws {
@@ -133,10 +150,38 @@ struct CheckingTransport: Sendable {
         let strict = try CheckingTransport(authority) { $0.tls.crlFile = file }
         #expect(try await strict.failure(bad)?.kind == .tls(.revoked))
         #expect(try await strict.failure(bad) { $0.revocation = .off } == nil)
-        // With a file nothing is fetched.
-        let url = authority.lists.url("/root.crl")
-        #expect(try await strict.failure(bad) { $0.crlURL = url }?.kind == .tls(.revoked))
+        // Nothing is fetched with a file, unless the request itself names an address.
         #expect(authority.lists.requestCount == 0)
+        let other = try RevocationAuthority(points: [])
+        let url = other.lists.url("/root.crl")
+        #expect(try await strict.failure(bad) { $0.crlURL = url }?.kind == Self.unknown)
+        #expect(other.lists.requestCount >= 1)
+        #expect(
+            try await strict.failure(bad) {
+                $0.crlURL = url
+                $0.crlFile = file
+            }?.kind == .tls(.revoked))
+    }
+
+    @Test func fileThatChangesAllTheTimeStopsNobody() async throws {
+        let authority = try RevocationAuthority.silent.get()
+        let good = try await authority.server("good")
+        let path = authority.path("busy.crl")
+        try authority.folder.write(authority.data("both.crl"), to: "busy.crl")
+        let checking = try CheckingTransport(authority) { $0.tls.crlFile = path }
+        let writer = Task {
+            var number = 0
+            while !Task.isCancelled {
+                number += 1
+                let new = try authority.folder.write(
+                    authority.data(number.isMultiple(of: 2) ? "both.crl" : "many.crl"), to: "busy.new")
+                guard rename(new, path) == 0 else { return }
+                await Task.yield()
+            }
+        }
+        for _ in 0..<10 { #expect(try await checking.failure(good) == nil) }
+        writer.cancel()
+        _ = await writer.result
     }
 
     @Test func changedFileCountsForTheNextConnection() async throws {
@@ -148,6 +193,7 @@ struct CheckingTransport: Sendable {
             $0.tls.revocation = .soft
         }
         #expect(try await checking.failure(bad) == nil)
+        try await eventually("a warning") { checking.warnings.count == 1 }
         // Of calls that come at once none uses the old lists.
         try authority.folder.write(authority.data("many.crl"), to: "now.crl")
         try await withThrowingTaskGroup(of: NetworkError.Kind?.self) { group in

@@ -194,6 +194,18 @@ import Testing
         #expect(request.headers == ["X-Plain": "1", "X-Api-Key": nil, "X-Row-Key": nil, "Authorization": nil])
     }
 
+    @Test(arguments: [.hard, .soft, .off, nil] as [HTTPRequest.TLS.Revocation?])
+    func checkForRevocationGoesToOtherOrigins(_ revocation: HTTPRequest.TLS.Revocation?) {
+        var request = HTTPRequest("GET", "https://g/b")
+        request.tls.revocation = revocation
+        request.tls.crlFile = "lists.pem"
+        request.tls.crlURL = "http://h/list"
+        RedirectRule(secrets: .standard).strip(&request, from: "https://h/a", defaults: [:])
+        var kept = HTTPRequest.TLS()
+        if revocation != .off { kept.revocation = revocation }
+        #expect(request.tls == kept)
+    }
+
     @Test(arguments: [200, 204, 300, 304, 305, 306, 400])
     func otherStatusesAreNotFollowed(_ status: Int) throws {
         #expect(try next(status, from: "http://h/a", to: "/b").map(\.url) == nil)

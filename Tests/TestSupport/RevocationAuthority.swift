@@ -13,6 +13,8 @@ import LATTesting
 /// | `old.crl`, `future.crl`, `forged.crl` | lists of `sub`: expired, not valid yet, signed by the forger |
 /// | `users.crl`, `authorities.crl`, `elsewhere.crl` | lists of `sub` with a scope: only servers, only authorities, another address |
 /// | `delta.crl`, `indirect.crl`, `critical.crl` | lists of `sub` of kinds that are not supported |
+/// | `endless.crl`, `later.crl` | lists of `sub` in which nothing is revoked: without `nextUpdate`, and valid for 30 days |
+/// | `locked.crl`, `closed.crl` | the list of `sub`, encrypted with no pass phrase and with one |
 /// | `many.crl` | the valid lists among six others |
 package final class RevocationAuthority: Sendable {
     package let folder: TemporaryDirectory
@@ -129,6 +131,47 @@ package final class RevocationAuthority: Sendable {
         openssl ca -batch -config root.cnf -revoke sub.pem -cert root.pem -keyfile root.key
         list all.crl root root
         openssl crl -in sub.crl -outform DER -out sub.der
+        config free
+        list later.crl free sub -crldays 30
+        # endless SIGNATURE: the settings of a list without an end, which `openssl ca` does not make
+        endless() {
+            cat >endless.cnf <<CONFIG
+        [list]
+        tbs = SEQUENCE:tbs
+        algorithm = SEQUENCE:algorithm
+        signature = FORMAT:HEX,BITSTRING:$1
+        [tbs]
+        version = INTEGER:1
+        algorithm = SEQUENCE:algorithm
+        issuer = SEQUENCE:issuer
+        start = UTCTIME:200101000000Z
+        [algorithm]
+        type = OID:ecdsa-with-SHA256
+        [issuer]
+        name = SET:names
+        [names]
+        name = SEQUENCE:name
+        [name]
+        type = OID:commonName
+        value = UTF8:sub
+        CONFIG
+        }
+        endless 00
+        openssl asn1parse -genstr SEQUENCE:tbs -genconf endless.cnf -noout -out endless.tbs
+        endless "$(openssl dgst -sha256 -sign sub.key -r -hex endless.tbs | cut -d' ' -f1)"
+        openssl asn1parse -genstr SEQUENCE:list -genconf endless.cnf -noout -out endless.der
+        openssl crl -inform DER -in endless.der -out endless.crl
+        # locked FILE PASSWORD: encrypts as any PEM can be (RFC 1421)
+        locked() {
+            vector=31323334353637383132333435363738
+            secret=$(printf %s "${2}12345678" | openssl dgst -md5 -r | cut -c1-32)
+            echo "-----BEGIN X509 CRL-----" >"$1"
+            printf 'Proc-Type: 4,ENCRYPTED\\nDEK-Info: AES-128-CBC,%s\\n\\n' "$vector" >>"$1"
+            openssl enc -aes-128-cbc -K "$secret" -iv "$vector" -in sub.der -base64 >>"$1"
+            echo "-----END X509 CRL-----" >>"$1"
+        }
+        locked locked.crl ""
+        locked closed.crl word
         cp forger.key stranger.key
         for number in 1 2 3; do
             own stranger "Stranger $number"

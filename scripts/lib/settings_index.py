@@ -59,7 +59,8 @@ PLACES = {
     "domains": "Distributed.md#the-table", "environments": "Distributed.md#environments",
     "mirrors": "Distributed.md#mirrors", "events": "Realtime.md#in-the-table", "tls.caFile": "Trust.md#tls",
     "contentCoding": "Connections.md#bodies", "trailers": "Connections.md#bodies", "secretHeaders": "Trust.md#secrets",
-    "secrets": "Trust.md#secrets",
+    "secrets": "Trust.md#secrets", "netrc": "Connections.md#credentials-from-a-netrc-file",
+    "tls.requiresOCSPStapling": "Trust.md#revocation",
 }
 # Settings of the manager that only a program of the SDK itself needs.
 HIDDEN = {"engine"}

@@ -16,7 +16,7 @@ package enum CertificateFile {
         guard let input = buffer(pem) else { throw Problem(reason: "is empty; give certificates in PEM") }
         defer { BIO_free(input) }
         var count = 0
-        while let certificate = PEM_read_bio_X509_AUX(input, nil, nil, nil) {
+        while let certificate = readPEM({ PEM_read_bio_X509_AUX(input, nil, nil, $0) }) {
             X509_free(certificate)
             count += 1
         }
@@ -41,7 +41,7 @@ package enum CertificateFile {
             BIO_free(certificateInput)
             ERR_clear_error()
         }
-        guard let certificate = PEM_read_bio_X509_AUX(certificateInput, nil, nil, nil) else {
+        guard let certificate = readPEM({ PEM_read_bio_X509_AUX(certificateInput, nil, nil, $0) }) else {
             throw Problem(reason: "holds no certificate in PEM")
         }
         defer { X509_free(certificate) }
@@ -101,10 +101,15 @@ package enum CertificateFile {
 
     /// Reads a private key in PEM. The caller frees it.
     static func privateKey(_ input: OpaquePointer, password: String) -> OpaquePointer? {
-        // Without a callback the last argument is the pass phrase. Without both, OpenSSL would ask on the terminal.
-        Array(password.utf8CString).withUnsafeBufferPointer {
-            PEM_read_bio_PrivateKey(input, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
-        }
+        readPEM(password: password) { PEM_read_bio_PrivateKey(input, nil, nil, $0) }
+    }
+
+    /// Reads an item in PEM, which the caller frees. Any kind of item can be encrypted (RFC 1421).
+    ///
+    /// - Parameter read: A function of libcrypto, which gets the pass phrase as its last argument. Without one, and without a
+    ///   callback, it would ask on the terminal.
+    static func readPEM(password: String = "", _ read: (UnsafeMutableRawPointer?) -> OpaquePointer?) -> OpaquePointer? {
+        Array(password.utf8CString).withUnsafeBufferPointer { read(UnsafeMutableRawPointer(mutating: $0.baseAddress)) }
     }
 
     /// The data as input of libcrypto, which the caller frees; `nil` when the data is empty or cannot be copied.

@@ -23,7 +23,9 @@ package enum Ed25519 {
         /// Reads a key in PEM (`openssl pkey -pubout`), or as base64 of its 32 bytes.
         package init(text: String) throws(Problem) {
             if text.contains("-----BEGIN") {
-                let key = try Ed25519.readPEM(text, called: "public key") { PEM_read_bio_PUBKEY($0, nil, nil, nil) }
+                let key = try Ed25519.readPEM(text, called: "public key") { input in
+                    CertificateFile.readPEM { PEM_read_bio_PUBKEY(input, nil, nil, $0) }
+                }
                 self = try key.publicKey()
                 return
             }

@@ -24,11 +24,26 @@ package final class RevocationList: @unchecked Sendable {
     package let size: Int
 
     private let list: OpaquePointer
-    /// The findings by certificate and authority, since to verify a list means to hash all of it.
-    private let findings = Mutex<[[[UInt8]]: Finding]>([:])
-    private static let findingLimit = 64
+    /// The findings, since to verify a list means to hash all of it.
+    private let findings = Mutex(Findings())
 
-    /// Reads one list in DER, or any number in PEM.
+    /// The last findings by certificate and authority.
+    struct Findings {
+        private var values: [[[UInt8]]: Finding] = [:]
+        private var keys: [[[UInt8]]] = []
+        static let limit = 64
+
+        subscript(certificate: [UInt8], authority: [UInt8]) -> Finding? { values[[certificate, authority]] }
+
+        /// Keeps a finding. The oldest one makes room for it.
+        mutating func insert(_ finding: Finding, about certificate: [UInt8], by authority: [UInt8]) {
+            guard values.updateValue(finding, forKey: [certificate, authority]) == nil else { return }
+            keys.append([certificate, authority])
+            if keys.count > Self.limit { values[keys.removeFirst()] = nil }
+        }
+    }
+
+    /// Reads one list in DER, or any number in PEM. Equal ones count once.
     ///
     /// - Throws: a problem when there is no list, or one of them is malformed.
     package static func read(_ data: Data) throws(CertificateFile.Problem) -> [RevocationList] {
@@ -46,10 +61,15 @@ package final class RevocationList: @unchecked Sendable {
             return [RevocationList(list)]
         }
         var lists: [RevocationList] = []
-        while let list = PEM_read_bio_X509_CRL(input, nil, nil, nil) { lists.append(RevocationList(list)) }
+        var known: Set<[UInt8]> = []
+        var count = 0
+        while let list = CertificateFile.readPEM({ PEM_read_bio_X509_CRL(input, nil, nil, $0) }) {
+            count += 1
+            if known.insert(der(list)).inserted { lists.append(RevocationList(list)) } else { X509_CRL_free(list) }
+        }
         guard lat_is_end_of_pem() == 1 else {
             throw CertificateFile.Problem(
-                reason: "holds a malformed revocation list after \(lists.count) good ones; replace it")
+                reason: "holds a malformed revocation list after \(count) good ones; replace it")
         }
         guard !lists.isEmpty else {
             throw CertificateFile.Problem(
@@ -73,6 +93,18 @@ package final class RevocationList: @unchecked Sendable {
 
     deinit { X509_CRL_free(list) }
 
+    private static func der(_ list: OpaquePointer) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(max(0, i2d_X509_CRL(list, nil)))) { buffer, written in
+            var start = buffer.baseAddress
+            written = start == nil ? 0 : Int(max(0, i2d_X509_CRL(list, &start)))
+        }
+    }
+
+    /// The bytes that ``findings(of:about:by:verifying:)`` may verify in a moment, about a millisecond.
+    package static let verifiedAtOnce = 256 << 10
+    /// What the signature of a list costs, in bytes that are hashed.
+    private static let signatureCost = 16 << 10
+
     /// What those lists say about a certificate that have the name of its authority.
     ///
     /// libcrypto checks signature, scope and extensions as in a chain of two certificates, of which the authority is trusted.
@@ -80,23 +112,33 @@ package final class RevocationList: @unchecked Sendable {
     /// - Parameters:
     ///   - certificate: in DER.
     ///   - authority: the certificate in DER of the one that has signed it.
+    ///   - limit: how many bytes of lists may be verified. Those that were verified before do not count.
+    /// - Returns: `nil` when more have to be verified.
     package static func findings(
-        of lists: [RevocationList], about certificate: [UInt8], by authority: [UInt8]
-    ) -> [(list: RevocationList, finding: Finding)] {
+        of lists: [RevocationList], about certificate: [UInt8], by authority: [UInt8], verifying limit: Int
+    ) -> [(list: RevocationList, finding: Finding)]? {
         defer { ERR_clear_error() }
         guard !lists.isEmpty, let subject = CertificateFacts.parsed(der: certificate) else { return [] }
         defer { X509_free(subject) }
         guard let issuer = CertificateFacts.parsed(der: authority) else { return [] }
         defer { X509_free(issuer) }
-        return lists.filter { $0.hasName(of: issuer) }.map { list in
-            if let known = list.findings.withLock({ $0[[certificate, authority]] }) { return (list, known) }
-            let finding = list.finding(about: subject, by: issuer)
-            list.findings.withLock { findings in
-                if findings.count >= findingLimit { findings = [:] }
-                findings[[certificate, authority]] = finding
-            }
+        let named = lists.filter { $0.hasName(of: issuer) }
+        let known = named.map { $0.findings.withLock { $0[certificate, authority] } }
+        let cost = zip(named, known).reduce(0) { $0 + ($1.1 == nil ? $1.0.size + signatureCost : 0) }
+        guard cost <= limit else { return nil }
+        return zip(named, known).map { list, known in
+            if let known { return (list, known) }
+            let (finding, isLasting) = list.finding(about: subject, by: issuer)
+            if isLasting { list.findings.withLock { $0.insert(finding, about: certificate, by: authority) } }
             return (list, finding)
         }
+    }
+
+    /// What those lists say about a certificate that have the name of its authority, however long it takes to verify them.
+    package static func findings(
+        of lists: [RevocationList], about certificate: [UInt8], by authority: [UInt8]
+    ) -> [(list: RevocationList, finding: Finding)] {
+        findings(of: lists, about: certificate, by: authority, verifying: .max) ?? []
     }
 
     /// Those lists that an authority has signed.
@@ -113,7 +155,10 @@ package final class RevocationList: @unchecked Sendable {
         X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0
     }
 
-    private func finding(about certificate: OpaquePointer, by authority: OpaquePointer) -> Finding {
+    /// What the list says, and whether it always says that, and not only now because memory is short.
+    private func finding(
+        about certificate: OpaquePointer, by authority: OpaquePointer
+    ) -> (finding: Finding, isLasting: Bool) {
         let store = X509_STORE_new()
         let check = X509_STORE_CTX_new()
         defer {
@@ -122,20 +167,22 @@ package final class RevocationList: @unchecked Sendable {
         }
         // libcrypto takes a delta list for a whole one, unless X509_V_FLAG_EXTENDED_CRL_SUPPORT is set.
         if X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) >= 0 {
-            return .unusable("is a delta list, which is not supported")
+            return (.unusable("is a delta list, which is not supported"), true)
         }
         // The chain was verified before, and the times of the list are compared by the caller.
         let flags = X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_CRL_CHECK | X509_V_FLAG_NO_CHECK_TIME
         guard let store, let check, X509_STORE_set_flags(store, UInt(flags)) == 1,
             X509_STORE_add_cert(store, authority) == 1, X509_STORE_add_crl(store, list) == 1,
             X509_STORE_CTX_init(check, store, certificate, nil) == 1
-        else { return .unusable("cannot be checked, because memory is short") }
-        if X509_verify_cert(check) == 1 { return .good }
+        else { return (.unusable("cannot be checked, because memory is short"), false) }
+        if X509_verify_cert(check) == 1 { return (.good, true) }
         let error = X509_STORE_CTX_get_error(check)
-        return error == X509_V_ERR_CERT_REVOKED ? .revoked : .unusable(Self.reason(error))
+        if error == X509_V_ERR_CERT_REVOKED { return (.revoked, true) }
+        let reason = Self.reason(error)
+        return (.unusable(reason ?? "cannot be used (OpenSSL's verification error \(error))"), reason != nil)
     }
 
-    private static func reason(_ error: Int32) -> String {
+    private static func reason(_ error: Int32) -> String? {
         switch error {
         case X509_V_ERR_UNABLE_TO_GET_CRL:
             "is of another key, or an indirect or partial list, which are not supported"
@@ -143,7 +190,7 @@ package final class RevocationList: @unchecked Sendable {
         case X509_V_ERR_KEYUSAGE_NO_CRL_SIGN: "is signed by it, although its certificate does not allow that (cRLSign)"
         case X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION: "has a critical extension that is not supported"
         case X509_V_ERR_DIFFERENT_CRL_SCOPE: "is about other certificates"
-        default: "cannot be used (OpenSSL's verification error \(error))"
+        default: nil
         }
     }
 }

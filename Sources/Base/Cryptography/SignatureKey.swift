@@ -59,7 +59,9 @@ package struct SignatureKey: Sendable {
         key =
             isPrivate
             ? try Ed25519.readPEM(pem, called: "private key") { CertificateFile.privateKey($0, password: "") }
-            : try Ed25519.readPEM(pem, called: "private or public key") { PEM_read_bio_PUBKEY($0, nil, nil, nil) }
+            : try Ed25519.readPEM(pem, called: "private or public key") { input in
+                CertificateFile.readPEM { PEM_read_bio_PUBKEY(input, nil, nil, $0) }
+            }
         self.scheme = scheme
         let (types, bits, command) = scheme.keys
         let pointer = key.pointer

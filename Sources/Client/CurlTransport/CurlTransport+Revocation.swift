@@ -8,10 +8,8 @@ extension CurlTransport {
     /// The number of certificates that were accepted without the check for revocation that `"soft"` asks for.
     package var uncheckedCertificates: Int { tls.own.lists.uncheckedCount }
 
-    /// How many handshakes of a request may lack lists: a certificate has up to four addresses, which are tried in turn.
-    private static let waitLimit = 4
-
-    /// Fills the gap that made a handshake fail, within the time that is left for the request.
+    /// Fills the gap that made a handshake fail, within the time that is left for the request. With `"soft"` it waits a while
+    /// only, and lets the next handshake decide with what is there.
     ///
     /// - Returns: The request with the time that is left then; `nil` if the error has another cause.
     /// - Throws: `CancellationError`; ``NetworkError/Kind/cancelled`` when the owner was cancelled;
@@ -20,18 +18,20 @@ extension CurlTransport {
     func requestToRepeat(
         after error: any Error, of transfer: Transfer, _ request: HTTPRequest
     ) async throws -> HTTPRequest? {
-        guard let error = error as? NetworkError, let gap = error.underlying as? RevocationGap,
-            request.context.listWaits < Self.waitLimit
-        else { return nil }
+        guard let error = error as? NetworkError, let gap = error.underlying as? RevocationGap else { return nil }
         var rest = request
         rest.context.listWaits += 1
         let start = ContinuousClock.now
         let limit = transfer.plan.timeout > 0 ? Duration.milliseconds(transfer.plan.timeout) : nil
         let left = limit.map { $0 - (error.timings?.total ?? .zero) }
-        let isFilled = try await ListWait(owner: transfer.owner).isOver(gap.fill(), within: left)
+        // What is in files or memory needs no server.
+        let isPatient = gap.isHard || gap.needs.isEmpty
+        let isFilled = try await ListWait(owner: transfer.owner)
+            .isOver(gap.fill(), within: isPatient ? left : RevocationRule.softWait(left))
+        if !isFilled, !isPatient { rest.context.listWaits = RevocationRule.waitLimit }
         guard let limit, let left else { return rest }
         rest.timeout = left - (.now - start)
-        guard isFilled, let timeout = rest.timeout, timeout > .zero else {
+        guard isFilled || !isPatient, let timeout = rest.timeout, timeout > .zero else {
             throw NetworkError(
                 .timeout(.total),
                 message:

@@ -13,7 +13,7 @@ extension CurlTransport {
         } catch {
             return ConnectionReport(error: error.attaching(request))
         }
-        return await withTaskCancellationHandler {
+        let report = await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in
                 probe.continuation = continuation
                 let isPosted = mailbox.post(
@@ -25,6 +25,13 @@ extension CurlTransport {
             }
         } onCancel: {
             mailbox.post(.services { $0?.probes.cancel(probe) })
+        }
+        guard let error = report.error else { return report }
+        do {
+            guard let rest = try await requestToRepeat(after: error, of: probe.transfer, request) else { return report }
+            return await connect(for: rest, options: options)
+        } catch {
+            return ConnectionReport(error: error as? NetworkError ?? EngineFailure.cancelled)
         }
     }
 
@@ -44,7 +51,9 @@ extension CurlTransport {
         // One timeout covers the whole probe: name look-up, connection and TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
         plan.timeout = plan.connectTimeout
-        return ConnectionProbe(Transfer(request: request, target: target, plan: plan, pipe: nil), options)
+        let transfer = Transfer(request: request, target: target, plan: plan, pipe: nil)
+        transfer.isProbe = true
+        return ConnectionProbe(transfer, options)
     }
 
     // MARK: Other protocols

@@ -67,6 +67,25 @@ import Testing
         #expect(authority.lists.requestCount == 0)
     }
 
+    @Test func addressOfARowReplacesTheFileOfItsDomain() async throws {
+        let bad = try await nginx("bad.server")
+        let manager = try CentralRequestManager.make(
+            "https://localhost:\(bad.port.port)",
+            domain: """
+                tls: {
+                    caFile: "\(authority.path("root.pem"))", crlFile: "\(authority.path("root.crl"))", revocation: "soft",
+                }
+                """,
+            servers: """
+                chat: { domain: "d", path: "x" },
+                strict: { domain: "d", path: "x", tls: { crlURL: "\(authority.lists.url("/many.crl"))" } }
+                """)
+        #expect(try await manager.webSocket(server: "chat").all() == [.text("in")])
+        #expect(authority.lists.requestCount == 0)
+        #expect(await failure { try await manager.webSocket(server: "strict").all() }?.kind == .tls(.revoked))
+        #expect(authority.lists.requests.map(\.path) == ["/many.crl"])
+    }
+
     @Test(arguments: ["cancel", "deadline"]) func endOfACallEndsItsWait(_ cause: String) async throws {
         let good = try await nginx("good.server")
         let asked = Event()

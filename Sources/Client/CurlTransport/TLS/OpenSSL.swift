@@ -90,7 +90,9 @@ final class CertificateStore: @unchecked Sendable {
                 library.pointee.ERR_clear_error()
             }
             library.pointee.ERR_clear_error()
-            while let certificate = library.pointee.PEM_read_bio_X509_AUX(input, nil, nil, nil) {
+            // Without a pass phrase OpenSSL would ask for one on the terminal.
+            var password: CChar = 0
+            while let certificate = library.pointee.PEM_read_bio_X509_AUX(input, nil, nil, &password) {
                 let isAdded = library.pointee.X509_STORE_add_cert(pointer, certificate) == 1
                 library.pointee.X509_free(certificate)
                 if !isAdded { return false }

@@ -1,73 +1,43 @@
 import Cryptography
 import FoundationEssentials
 internal import HTTPCore
-import Synchronization
 
 /// What has to be there before a chain can be checked. It is the cause of a failed handshake that is begun again then.
 struct RevocationGap: Error {
-    let needs: [RevocationNeed]
-    /// A file that has changed.
-    let file: RevocationFile?
+    /// Lists that are verified elsewhere than on the engine's thread, because that takes a while.
+    struct Reading {
+        let lists: [RevocationList]
+        /// In DER, as its authority's.
+        let certificate: [UInt8]
+        let authority: [UInt8]
+    }
+
     let lists: RevocationLists
+    /// Whether the certificate is refused when the gap cannot be filled.
+    let isHard: Bool
+    var needs: [RevocationNeed] = []
+    var readings: [Reading] = []
+    /// A file that has changed.
+    var file: RevocationFile?
 
     /// Starts to get what is missing. All has been tried when the tasks end.
     @discardableResult
-    func fill() -> [Task<Void, Never>] {
-        lists.fetch(needs) + (file.map { file in [Task.detached { file.readAgain() }] } ?? [])
-    }
-}
-
-/// The revocation lists of a file.
-final class RevocationFile: Sendable {
-    private struct State {
-        var lists: [RevocationList]
-        /// The file's stamp at the last read, whether that succeeded or failed.
-        var stamp: FileStamp?
-    }
-
-    let path: String
-    private let warn: @Sendable (String) -> Void
-    private let state: Mutex<State>
-
-    var lists: [RevocationList] { state.withLock(\.lists) }
-
-    /// Whether the file has changed since it was read. One that is missing is being replaced.
-    var hasChanged: Bool {
-        guard let stamp = FileStamp(path: path) else { return false }
-        return state.withLock { $0.stamp != stamp }
-    }
-
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
-    init(_ path: String, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) {
-        self.path = SettingsFile.absolute(path)
-        self.warn = warn
-        let (lists, stamp) = try Self.read(self.path)
-        state = Mutex(State(lists: lists, stamp: stamp))
-    }
-
-    private static func read(_ path: String) throws(NetworkError) -> ([RevocationList], FileStamp) {
-        let content = try SettingsFile(path, setting: "tls.crlFile")
-        do throws(CertificateFile.Problem) {
-            return (try RevocationList.read(content.data), content.stamp)
-        } catch {
-            throw .invalidRequest("tls.crlFile \"\(path)\" \(error.reason)")
+    func fill(at now: Date = .now) -> [Task<Void, Never>] {
+        var tasks = lists.fetch(needs, at: now)
+        if let file { tasks.append(file.readAgain(in: lists.parsing)) }
+        if !readings.isEmpty {
+            tasks.append(
+                Task.detached { [readings, lists] in
+                    // One after the other, so that of many who want the same, the first does the work.
+                    try? await lists.parsing.run {
+                        for reading in readings {
+                            _ = RevocationList.findings(
+                                of: reading.lists, about: reading.certificate, by: reading.authority)
+                        }
+                    }
+                })
         }
-    }
-
-    /// Reads the file if it has changed. When it cannot be used, the lists stay, and it is read after its next change.
-    func readAgain() {
-        let seen = FileStamp(path: path)
-        guard let seen, state.withLock({ $0.stamp != seen }) else { return }
-        do throws(NetworkError) {
-            let (lists, stamp) = try Self.read(path)
-            state.withLock { $0 = State(lists: lists, stamp: stamp) }
-        } catch {
-            let isFirst = state.withLock { state in
-                defer { state.stamp = seen }
-                return state.stamp != seen
-            }
-            if isFirst { warn("\(error.message); the lists that were read before remain in use") }
-        }
+        return tasks
     }
 }
 
@@ -88,11 +58,9 @@ final class RevocationCheck: Sendable {
     let lists: RevocationLists
     private let warn: @Sendable (String) -> Void
 
-    /// - Parameter base: The check of the engine's own settings, whose file is shared.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file or a URL that cannot be used.
     init(
-        _ configuration: TLSConfiguration, _ lists: RevocationLists, base: RevocationCheck?,
-        warn: @escaping @Sendable (String) -> Void
+        _ configuration: TLSConfiguration, _ lists: RevocationLists, warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) {
         isHard = configuration.revocationCheck == .hard
         url = configuration.crlURL
@@ -101,12 +69,7 @@ final class RevocationCheck: Sendable {
             throw .invalidRequest(
                 "tls.crlURL \"\(url)\" is not an http URL; revocation lists are signed, and are fetched without TLS")
         }
-        if let path = configuration.crlFile {
-            let known = base?.file
-            file = try known?.path == SettingsFile.absolute(path) ? known : RevocationFile(path, warn: warn)
-        } else {
-            file = nil
-        }
+        file = if let path = configuration.crlFile { try lists.file(path, warn: warn) } else { nil }
     }
 
     /// Checks a chain that was verified: each certificate with a list of the authority that has signed it.
@@ -116,68 +79,102 @@ final class RevocationCheck: Sendable {
     ///   - canWait: Whether somebody waits for the connection who begins it again when a gap is filled.
     func outcome(of chain: [[UInt8]], from origin: String, canWait: Bool, at now: Date = .now) -> Outcome {
         if let file, file.hasChanged {
-            let gap = RevocationGap(needs: [], file: file, lists: lists)
+            let gap = RevocationGap(lists: lists, isHard: isHard, file: file)
             if canWait { return .unknown("tls.crlFile \"\(file.path)\" is read again", gap) }
             gap.fill()
         }
         var (reasons, due): ([String], [Due]) = ([], [])
+        var gap = RevocationGap(lists: lists, isHard: isHard)
         for (certificate, authority) in zip(chain, chain.dropFirst()) {
-            let (statements, failures, next) = evidence(about: certificate, by: authority, at: now)
-            switch RevocationRule.status(statements, at: now) {
+            let sources = sources(of: certificate, by: authority, at: now)
+            let statements = sources.all.map { source in
+                source.statements(about: certificate, by: authority, atOnce: canWait)
+            }
+            guard !statements.contains(where: { $0 == nil }) else {
+                gap.readings += sources.all.map {
+                    RevocationGap.Reading(lists: $0.lists, certificate: certificate, authority: authority)
+                }
+                continue
+            }
+            switch RevocationRule.status(statements.flatMap { $0 ?? [] }, at: now) {
             case .good: continue
-            case .revoked(let place):
+            case .revoked(let place, let isExpired):
                 let name = certificate == chain[0] ? "its own" : "that of \(Self.name(of: certificate))"
+                if isExpired, let next = sources.next {
+                    let gap = RevocationGap(lists: lists, isHard: isHard, needs: [next.need])
+                    // The next list may say something else. Its server's failure leaves the old one.
+                    if canWait, !next.hasFailed {
+                        return .unknown("the revocation list from \(place) has expired", gap)
+                    }
+                    gap.fill(at: now)
+                }
                 return .revoked("\(name) is in the revocation list of \(Self.name(of: authority)) (\(place))")
             case .unknown(let faults):
-                let all = failures + faults
+                let all = sources.failures + faults
                 let place =
-                    next?.need.source.url ?? file.map { "tls.crlFile \"\($0.path)\" has none" }
+                    sources.next?.need.source.url ?? file.map { "tls.crlFile \"\($0.path)\" has none" }
                     ?? "\(Self.name(of: certificate)) names no http address of one"
                 reasons.append(
                     "there is no valid revocation list of \(Self.name(of: authority)): "
                         + (all.isEmpty ? place : all.joined(separator: "; ")))
-                if let next { due.append(next) }
+                if let next = sources.next { due.append(next) }
             }
         }
-        guard !reasons.isEmpty else { return .accepted }
-        let gap = RevocationGap(needs: due.map(\.need), file: nil, lists: lists)
-        switch RevocationRule.verdict(isHard: isHard, due: due.map(\.hasFailed), canWait: canWait) {
-        case .wait: return .unknown(reasons[0], gap)
-        case .refuse:
-            gap.fill()
-            return .unknown(reasons[0], nil)
-        case .accept:
-            gap.fill()
-            if lists.noteUnchecked(reasons.count, origin) {
-                warn(
-                    "a certificate of \(origin) was accepted without a check for revocation, as tls.revocation \"soft\" "
-                        + "allows: \(reasons[0])")
-            }
-            return .accepted
+        guard !reasons.isEmpty || !gap.readings.isEmpty else { return .accepted }
+        let verdict = RevocationRule.verdict(isHard: isHard, due: due.map(\.hasFailed), canWait: canWait)
+        gap.needs = due.map(\.need)
+        if verdict == .wait { return .unknown(reasons[0], gap) }
+        // What is due is fetched, but nobody waits for it.
+        lists.fetch(gap.needs, at: now)
+        gap.needs = []
+        if !gap.readings.isEmpty { return .unknown("the lists of \(origin) are being verified", gap) }
+        if verdict == .refuse { return .unknown(reasons[0], nil) }
+        if lists.noteUnchecked(reasons.count, origin) {
+            let text =
+                "a certificate of \(origin) was accepted without a check for revocation, as tls.revocation \"soft\" "
+                + "allows: \(reasons[0])"
+            // The app's handler must not run in a callback of OpenSSL, nor make all transfers wait.
+            Task.detached { [warn] in warn(text) }
         }
+        return .accepted
     }
 
     /// A list that may be fetched, and whether the last fetch of it has failed.
     private typealias Due = (need: RevocationNeed, hasFailed: Bool)
 
-    /// What lists say about a certificate, what was wrong with fetches, and which list is fetched next.
-    private func evidence(
-        about certificate: [UInt8], by authority: [UInt8], at now: Date
-    ) -> (statements: [RevocationRule.Statement], failures: [String], next: Due?) {
-        func statements(_ lists: [RevocationList], _ place: String) -> [RevocationRule.Statement] {
-            RevocationList.findings(of: lists, about: certificate, by: authority).map { list, finding in
+    /// Lists that may say something about a certificate.
+    private struct Source {
+        let lists: [RevocationList]
+        /// Where they come from, for messages.
+        let place: String
+        /// The end of those that have none; `nil` for never.
+        var end: Date?
+
+        /// What they say; `nil` when it takes a while to verify them.
+        func statements(
+            about certificate: [UInt8], by authority: [UInt8], atOnce: Bool
+        ) -> [RevocationRule.Statement]? {
+            RevocationList.findings(
+                of: lists, about: certificate, by: authority, verifying: atOnce ? RevocationList.verifiedAtOnce : .max
+            )?.map { list, finding in
                 RevocationRule.Statement(
-                    finding: finding, validFrom: list.validFrom, validUntil: list.validUntil, place: place)
+                    finding: finding, validFrom: list.validFrom, validUntil: list.validUntil ?? end, place: place)
             }
         }
-        if let file { return (statements(file.lists, "tls.crlFile \"\(file.path)\""), [], nil) }
-        var (all, failures): ([RevocationRule.Statement], [String]) = ([], [])
+    }
+
+    /// The lists for a certificate, what was wrong with fetches, and which list is fetched next.
+    private func sources(
+        of certificate: [UInt8], by authority: [UInt8], at now: Date
+    ) -> (all: [Source], failures: [String], next: Due?) {
+        if let file { return ([Source(lists: file.lists, place: "tls.crlFile \"\(file.path)\"")], [], nil) }
+        var (all, failures): ([Source], [String]) = ([], [])
         // The addresses of a certificate are for the same list, so those that have not failed come first.
         var next: (need: RevocationNeed, failures: Int)?
         for url in url.map({ [$0] }) ?? CertificateFacts.listURLs(der: certificate) {
             let source = RevocationNeed.Source(url: url, authority: authority)
             let entry = lists.entry(source)
-            all += statements(entry.lists, url)
+            all.append(Source(lists: entry.lists, place: url, end: entry.standardEnd))
             if let failure = entry.failure { failures.append("\(url) \(failure)") }
             if entry.isDue(at: now), entry.failures < next?.failures ?? .max {
                 next = (RevocationNeed(source: source, certificate: certificate), entry.failures)

@@ -19,7 +19,7 @@ struct RevocationNeed: Hashable, Sendable {
 }
 
 /// The revocation lists (CRLs) that an engine has fetched, each until its `nextUpdate`, and only if its authority has signed
-/// it. They belong to no store of certificates: ``RevocationCheck`` asks for them when a chain is verified.
+/// it; and those of files. They belong to no store of certificates: ``RevocationCheck`` asks for them when a chain is verified.
 final class RevocationLists: Sendable {
     private struct State {
         var entries: [RevocationNeed.Source: RevocationEntry] = [:]
@@ -29,25 +29,52 @@ final class RevocationLists: Sendable {
     }
 
     private struct Weak { weak var transport: CurlTransport? }
+    private struct WeakFile { weak var file: RevocationFile? }
 
     private let state = Mutex(State())
     private let owner = Mutex(Weak())
     private let unchecked = Atomic(0)
+    /// The files by path. Its lock is held while a new file is read, so that it is read once.
+    private let files = Mutex<[String: WeakFile]>([:])
     /// One list is parsed at a time, because that takes much memory.
-    private let parsing = Turns()
+    let parsing = Turns()
+    private let limits: Limits
+
+    struct Limits {
+        /// The most bytes of all lists. The oldest ones are dropped first.
+        var size = 32 << 20
+        /// Servers choose the URLs, so their number is limited.
+        var count = 256
+        /// The most time of a fetch, with all its waits.
+        var time = Duration.seconds(15)
+    }
 
     /// The largest list, in bytes. Those of public authorities have up to some 10 MB.
     private static let sizeLimit: Int64 = 16 << 20
-    /// The most bytes of all lists. The oldest ones are dropped first.
-    private static let totalLimit = 32 << 20
-    /// Servers choose the URLs, so their number is limited.
-    private static let countLimit = 256
+    /// The most lists of one authority that one URL may bring, since each is verified for each certificate.
+    private static let listLimit = 16
+
+    init(limits: Limits = Limits()) { self.limits = limits }
 
     /// The number of certificates that were accepted without being checked.
     var uncheckedCount: Int { unchecked.load(ordering: .relaxed) }
 
     /// Sets the transport that fetches.
     func fetch(by transport: CurlTransport) { owner.withLock { $0.transport = transport } }
+
+    /// The lists of a file, which all who name it share.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
+    func file(_ path: String, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) -> RevocationFile {
+        let path = SettingsFile.absolute(path)
+        return try files.withLock { files throws(NetworkError) in
+            if let known = files[path]?.file { return known }
+            let file = try RevocationFile(path, warn: warn)
+            files = files.filter { $0.value.file != nil }
+            files[path] = WeakFile(file: file)
+            return file
+        }
+    }
 
     /// What is known of a list.
     func entry(_ source: RevocationNeed.Source) -> RevocationEntry {
@@ -74,13 +101,7 @@ final class RevocationLists: Sendable {
         let answer = await answer(url)
         var results: [RevocationNeed.Source: Result<[RevocationList], Failure>] = [:]
         for need in needs {
-            results[need.source] = answer?.flatMap { lists in
-                let signed = RevocationList.signed(lists, by: need.source.authority)
-                // The engine's thread finds the result there.
-                _ = RevocationList.findings(of: signed, about: need.certificate, by: need.source.authority)
-                return signed.isEmpty
-                    ? .failure(Failure(reason: "sent one that is not signed by it")) : .success(signed)
-            }
+            results[need.source] = answer?.flatMap { Self.usable($0, for: need, at: .now) }
         }
         state.withLock { state in
             for need in needs {
@@ -92,16 +113,36 @@ final class RevocationLists: Sendable {
                 case nil: break
                 }
             }
-            Self.makeRoom(in: &state, besides: Set(needs.map(\.source)))
+            makeRoom(in: &state, besides: Set(needs.map(\.source)))
         }
     }
 
-    private static func makeRoom(in state: inout State, besides new: Set<RevocationNeed.Source>) {
+    /// The lists that say something about the certificate. Others would displace them, although their authority has signed
+    /// them too: one with another scope, or a delta list. The engine's thread finds the findings there.
+    private static func usable(
+        _ lists: [RevocationList], for need: RevocationNeed, at now: Date
+    ) -> Result<[RevocationList], Failure> {
+        let authority = need.source.authority
+        let signed = RevocationRule.newestFirst(RevocationList.signed(lists, by: authority), at: now)
+        guard !signed.isEmpty else { return .failure(Failure(reason: "sent one that is not signed by it")) }
+        var (usable, fault): ([RevocationList], String?) = ([], nil)
+        for list in signed where usable.count < listLimit {
+            switch RevocationList.findings(of: [list], about: need.certificate, by: authority).first?.finding {
+            case .good?, .revoked?: usable.append(list)
+            case .unusable(let reason)?: fault = fault ?? reason
+            case nil: break
+            }
+        }
+        guard usable.isEmpty else { return .success(usable) }
+        return .failure(Failure(reason: "sent one that \(fault ?? "cannot be read")"))
+    }
+
+    private func makeRoom(in state: inout State, besides new: Set<RevocationNeed.Source>) {
         var size = state.entries.values.reduce(0) { $0 + $1.size }
-        guard size > totalLimit || state.entries.count > countLimit else { return }
+        guard size > limits.size || state.entries.count > limits.count else { return }
         let oldest = state.entries.filter { !new.contains($0.key) }
             .sorted { $0.value.time ?? .distantPast < $1.value.time ?? .distantPast }
-        for (source, entry) in oldest where size > totalLimit || state.entries.count > countLimit {
+        for (source, entry) in oldest where size > limits.size || state.entries.count > limits.count {
             state.entries[source] = nil
             size -= entry.size
         }
@@ -113,8 +154,21 @@ final class RevocationLists: Sendable {
     /// Fetches lists; `nil` when the engine ends, which says nothing about their server.
     private func answer(_ url: String) async -> Result<[RevocationList], Failure>? {
         guard let transport = owner.withLock({ $0.transport }) else { return nil }
+        let task = Task.detached { await self.answer(url, transport) }
+        // The timeout of a request begins when it has a connection.
+        let timer = Task { [limits] in
+            try await Task.sleep(for: limits.time)
+            task.cancel()
+        }
+        defer { timer.cancel() }
+        let answer = await task.value
+        return answer == nil && task.isCancelled
+            ? .failure(Failure(reason: "sent nothing within \(limits.time)")) : answer
+    }
+
+    private func answer(_ url: String, _ transport: CurlTransport) async -> Result<[RevocationList], Failure>? {
         var request = HTTPRequest("GET", url)
-        request.timeout = .seconds(15)
+        request.timeout = limits.time
         request.maxBodySize = Self.sizeLimit
         request.headers["Cookie"] = nil as String?
         request.context.isAnonymous = true
@@ -142,7 +196,7 @@ final class RevocationLists: Sendable {
     func noteUnchecked(_ count: Int, _ origin: String) -> Bool {
         unchecked.add(count, ordering: .relaxed)
         return state.withLock { state in
-            if state.warned.count >= Self.countLimit { state.warned = [] }
+            if state.warned.count >= limits.count { state.warned = [] }
             return state.warned.insert(origin).inserted
         }
     }

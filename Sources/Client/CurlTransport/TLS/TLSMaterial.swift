@@ -68,7 +68,7 @@ final class TLSMaterial: Sendable {
             authorities = try Self.authorities(configuration)
         }
         lists = base?.lists ?? RevocationLists()
-        revocation = try Self.revocation(configuration, trust, lists, base: base?.revocation, warn)
+        revocation = try Self.revocation(configuration, trust, lists, warn)
         if let base, configuration.clientCertificate == known?.clientCertificate {
             (identity, identityFiles) = (base.identity, base.identityFiles)
         } else {
@@ -96,7 +96,7 @@ final class TLSMaterial: Sendable {
     }
 
     private static func revocation(
-        _ configuration: TLSConfiguration, _ trust: TrustStore?, _ lists: RevocationLists, base: RevocationCheck?,
+        _ configuration: TLSConfiguration, _ trust: TrustStore?, _ lists: RevocationLists,
         _ warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) -> RevocationCheck? {
         guard configuration.revocationCheck != .off else { return nil }
@@ -108,7 +108,7 @@ final class TLSMaterial: Sendable {
             throw NetworkError(
                 .unsupported, message: "tls.revocation: this libcurl does not use OpenSSL 3; use one that does")
         }
-        return try RevocationCheck(configuration, lists, base: base, warn: warn)
+        return try RevocationCheck(configuration, lists, warn: warn)
     }
 
     private static func code(_ version: TLSVersion) -> Int {
@@ -317,7 +317,8 @@ final class TLSMaterials: Sendable {
             return new
         }
         var configuration = own.configuration
-        if let file = tls.crlFile { configuration.crlFile = file }
+        // The address of a narrower level counts, although a file would come first on its own level.
+        if tls.crlFile != nil || tls.crlURL != nil { configuration.crlFile = tls.crlFile }
         if let url = tls.crlURL { configuration.crlURL = url }
         if let revocation = tls.revocation { configuration.revocation = revocation }
         if let file = tls.caFile { (configuration.caFile, configuration.caData) = (file, nil) }

@@ -182,6 +182,8 @@ extension DomainTable {
                 if own != nil { key.copy(&merged, self) }
                 origins[key.name] = own ?? other.origin(of: key)
             }
+            // With a file nothing is fetched, so a narrower address replaces it.
+            if tls.crlURL != nil, tls.crlFile == nil { (merged.tls.crlFile, origins["tls.crlFile"]) = (nil, nil) }
             let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
             merged.secretHeaders = secrets.isEmpty ? nil : secrets
             merged.headers = other.headers.merging(headers)

@@ -149,7 +149,8 @@ extension HTTPRequest.TLS: Setting {
         var tls = HTTPRequest.TLS(
             caFile: caFile ?? broader.caFile, clientCertificate: clientCertificate ?? broader.clientCertificate,
             minimumVersion: minimumVersion ?? broader.minimumVersion, pins: pins ?? broader.pins)
-        tls.crlFile = crlFile ?? broader.crlFile
+        // With a file nothing is fetched, so a narrower address replaces it.
+        tls.crlFile = crlFile ?? (crlURL == nil ? broader.crlFile : nil)
         tls.crlURL = crlURL ?? broader.crlURL
         tls.revocation = revocation ?? broader.revocation
         return tls

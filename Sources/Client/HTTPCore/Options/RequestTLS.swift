@@ -27,7 +27,8 @@ extension HTTPRequest {
         /// must be a list of each authority in the chain. A change of the file counts for the next connection. With a file,
         /// nothing is fetched. Default `nil`.
         public var crlFile: String?
-        /// The `http` URL of the revocation list, in place of those that the certificates name. Default `nil`.
+        /// The `http` URL of the revocation list, in place of those that the certificates name, and of a ``crlFile`` of the row
+        /// or the manager. Default `nil`.
         public var crlURL: String?
         /// Whether the server's certificates are checked for revocation. Default `nil`: the row's or the manager's choice; else
         /// ``Revocation/hard`` with a ``crlFile`` or ``crlURL``, and not at all without.
@@ -46,8 +47,9 @@ extension HTTPRequest {
             /// Not at all.
             case off
             /// A revoked certificate fails with ``NetworkError/TLSFailure/revoked``. One whose list cannot be had, has expired
-            /// or is not valid is accepted, at once if a fetch has failed before. It is counted (`uncheckedCertificates` of the
-            /// manager's load), and reported once for each server to the manager's `warningHandler`.
+            /// or is not valid is accepted: after at most 3 seconds and a quarter of the request's timeout, and at once if a
+            /// fetch has failed before. It is counted (`uncheckedCertificates` of the manager's load), and reported once for
+            /// each server to the manager's `warningHandler`.
             case soft
             /// Such a certificate fails with ``NetworkError/TLSFailure/certificateStatus``.
             case hard

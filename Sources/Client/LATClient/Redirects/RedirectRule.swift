@@ -73,8 +73,10 @@ struct RedirectRule {
     private func strip(_ next: inout HTTPRequest) {
         next.authentication = nil
         next.context.hasLeftOrigin = true
-        // Pins and TLS settings belong to the previous origin.
+        // Pins and TLS settings belong to the previous origin. That a revoked certificate is refused holds for all.
+        let revocation = next.tls.revocation
         next.tls = HTTPRequest.TLS()
+        if revocation != .off { next.tls.revocation = revocation }
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
         // Fields that the caller removed, such as the jar's cookies, stay removed.
         let removals = next.headers.fields.filter { $0.value == nil && belongsToOrigin($0.name) }

@@ -21,6 +21,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
 
     @exclusivity(unchecked) var continuation: Caller?
+    /// Whether it only connects, for a ``ConnectionProbe``.
+    @exclusivity(unchecked) var isProbe = false
+    /// Whether somebody waits who can connect again when revocation lists have been fetched.
+    var canWaitForLists: Bool {
+        (continuation != nil || isProbe) && request.context.listWaits < RevocationRule.waitLimit
+    }
     @exclusivity(unchecked) var machine: TransferMachine
     /// The handle, while the transfer runs.
     @exclusivity(unchecked) var handle: EasyHandle?
