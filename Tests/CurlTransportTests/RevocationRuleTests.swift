@@ -118,7 +118,8 @@ import Testing
 
     @Test func listsSayWhoseTheyAreAndHowLongTheyLast() throws {
         let many = try lists("many.crl")
-        #expect(many.count == 8 && many[0].issuer == "CN = Stranger 1" && many.contains { $0.issuer == "CN = sub" })
+        // Equal ones count once.
+        #expect(many.count == 5 && many[0].issuer == "CN = Stranger 1" && many.contains { $0.issuer == "CN = sub" })
         let old = try #require(try lists("old.crl").first)
         #expect(old.validFrom == Date(timeIntervalSince1970: 1_577_836_800))
         #expect(old.validUntil == Date(timeIntervalSince1970: 1_580_515_200))

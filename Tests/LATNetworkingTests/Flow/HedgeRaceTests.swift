@@ -100,11 +100,10 @@ import Testing
             $0.cachePolicy = policy
             $0.cacheStorage = .memory
         }
-        let route = Route("GET", domain: "a", path: "x")
-        let texts = [
-            try await manager.startRequest(route).response, try await manager.startRequest(route).response,
-        ].map { "\($0.text ?? "") \($0.source)" }
-        #expect(texts == ["\"other\" network", "\"own\" network"] && second.requestCount == 1)
+        let call = EntityCall(Route("GET", domain: "a", path: "x"))
+        #expect(try await call.startRequest(on: manager) == "other")
+        #expect(try await call.setting(\.hedge, .off).startRequest(on: manager) == "own")
+        #expect(first.requestCount == 2 && second.requestCount == 1)
     }
 
     @Test func deadMirrorReturnsItsHedges() async throws {
