@@ -6,9 +6,10 @@ extension RequestOptions {
     ///     request.hedge = .off
     ///
     /// Only safe requests and those with an idempotency key are hedged, and only if their body can be sent again. Streamed
-    /// responses, sealed requests and the hops behind a redirect are not. The second request goes to the domain's next mirror
-    /// that works if there is one, and always to another connection. It costs a token of the retry budget. The one that loses
-    /// is cancelled, and counts neither as a failure nor as a sample anywhere.
+    /// responses, sealed requests and the hops behind a redirect are not. The second request of a safe call goes to the domain's
+    /// next mirror that works if there is one, and always to another connection; with an idempotency key, or where providers add
+    /// to requests, it stays with its own address. It costs a token of the retry budget. The one that loses is cancelled, and
+    /// counts neither as a failure nor as a sample anywhere.
     public struct Hedge: Hashable, Sendable {
         /// How long a request may take before it is sent again.
         public enum Delay: Hashable, Sendable {

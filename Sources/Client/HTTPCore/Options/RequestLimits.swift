@@ -66,9 +66,10 @@ extension RequestLimits {
     /// configuration.limits.adaptive = .init(floor: 2, ceiling: 50)
     /// ```
     ///
-    /// When responses take longer than at their best, requests queue at the server, and the number is lowered; it rises again
-    /// while they do not. Refusals (429, 503) and timeouts lower it by their share of the requests, at most by a quarter at
-    /// once. Only successful responses are measured, to their first byte. It begins at 10, for each host and port.
+    /// When responses take longer than at their best, beyond what they vary by themselves, requests queue at the server, and the
+    /// number is lowered; it rises again while they do not. Refusals (429, 503) and timeouts lower it by their share of the
+    /// requests, at most by a quarter at once. Only successful responses to requests with at most 16 KiB of content are measured,
+    /// to their first byte. It begins at 10, for each host and port.
     public struct Adaptive: Hashable, Sendable {
         /// The smallest number, at least 1. Default 1.
         public var floor: Int
