@@ -90,10 +90,10 @@ package final class SQLiteConnection {
 
     /// Runs a closure in a transaction for writing, which is rolled back when the closure throws.
     package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
-        try execute("BEGIN IMMEDIATE")
+        try run("BEGIN IMMEDIATE") { _ in }
         do {
             let result = try body()
-            try execute("COMMIT")
+            try run("COMMIT") { _ in }
             return result
         } catch {
             if isInTransaction { try? execute("ROLLBACK") }
