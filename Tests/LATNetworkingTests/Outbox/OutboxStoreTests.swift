@@ -133,14 +133,13 @@ import Testing
         limits.maxCount = 10_000
         do {
             let (store, _) = try OutboxStore.opening(folder)
-            try store.write { connection in
+            try store.write { transaction in
                 for number in 0..<2_000 {
                     var row = OutboxRow()
                     (row.key, row.target, row.size) = ("\(number)", "t", 100)
                     row.request = Data(String(repeating: "x", count: 400).utf8)
-                    _ = try connection.add(row, limits)
+                    _ = try transaction.add(row, limits)
                 }
-                return try connection.execute("SELECT 1")
             }
         }
         // Closing has moved everything into the file itself.
@@ -156,6 +155,80 @@ import Testing
         #expect(try store.read { try $0.number("SELECT count FROM outbox") } == Int64(kept.count))
         #expect(try store.read { try $0.candidates(at: 0, limit: 5_000, closed: []).count } == kept.count)
         #expect(directory.contents.contains { $0.hasPrefix("box/outbox.sqlite.damaged-") })
+    }
+
+    @Test func damageFoundByAReadIsMended() async throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        var configuration = Outbox.Configuration()
+        configuration.limit = 0
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            try store.write { transaction in
+                for number in 0..<2_000 {
+                    var row = OutboxRow()
+                    (row.key, row.target) = ("\(number)", "t")
+                    row.request = Data(String(repeating: "x", count: 3_000).utf8)
+                    _ = try transaction.add(row, configuration)
+                }
+            }
+        }
+        // So large a database is not looked through when it is opened.
+        let path = folder + "/outbox.sqlite"
+        var bytes = try Data(contentsOf: URL(filePath: path))
+        for index in bytes.count / 2..<bytes.count / 2 + 8_192 { bytes[index] = 0xA5 }
+        try bytes.write(to: URL(filePath: path))
+        let outbox = try Outbox(folder: folder, manager: CentralRequestManager.make(), configuration: configuration)
+        #expect(outbox.damage == nil)
+        var changes = outbox.changes.makeAsyncIterator()
+        let kept = try await outbox.entries
+        #expect(kept.count > 1_000 && kept.count < 2_000)
+        var trouble: NetworkError?
+        while trouble == nil, let change = await changes.next() {
+            if case .trouble(let error) = change { trouble = error }
+        }
+        #expect(trouble?.message.contains(".damaged-") == true)
+        await outbox.close()
+    }
+
+    @Test func countsAreMendedWhenEntriesAreGone() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        let rows = try store.write { transaction in
+            try (0..<4).map { number in
+                var row = OutboxRow()
+                (row.key, row.target, row.size, row.group) = ("\(number)", "t", 10, number < 2 ? "g" : nil)
+                return try transaction.add(row, Outbox.Configuration()).row
+            }
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [1, 3, 4])
+        // Another process has dropped one of them.
+        try store.write { try $0.remove(rows[2]) }
+        try store.write { try $0.remove([rows[0], rows[2]]) }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [2, 4])
+        #expect(try store.read { try $0.number("SELECT count FROM outbox") } == 2)
+        #expect(try store.read { try $0.number("SELECT size FROM outbox") } == 20)
+    }
+
+    @Test func takeoverKnowsWhatWasInFlight() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            for (number, key) in [nil, "k", nil].enumerated() {
+                var row = OutboxRow()
+                (row.key, row.target, row.supersedes) = ("\(number)", "t", key)
+                let added = try transaction.add(row, Outbox.Configuration())
+                if key != nil { _ = try transaction.begin(added.row) }
+            }
+            transaction.keepFlight([1, 2])
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: [], except: { $0 == 1 }).map(\.id) } == [3])
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1, 1, 0])
+        // Each takeover concerns only what the process before it was sending.
+        try store.write { $0.keepFlight([3]) }
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.entries("1 ORDER BY id").map(\.unseen) } == [1, 1, 1])
     }
 
     @Test func settingAsideIsFinishedAfterACrash() throws {

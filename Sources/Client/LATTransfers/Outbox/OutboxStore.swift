@@ -25,8 +25,9 @@ struct OutboxRow: Sendable {
     var due: Int64 = 0
     var size: Int64 = 0
     var attempts = 0
-    /// Whether the answer to an attempt that may have had its effect was not seen.
-    var hasUnseen = false
+    /// 0 while the answers to all attempts were seen. When one was not, so that the attempt may have had its effect: 1, and 1
+    /// more for each 409 since.
+    var unseen = 0
     var reason: String?
     var status: Int?
     /// The request as JSON (``KeptRequest``).
@@ -55,8 +56,8 @@ final class OutboxStore {
     static let schema = """
         CREATE TABLE IF NOT EXISTS outbox(id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
           count INTEGER NOT NULL, answered INTEGER NOT NULL, dead INTEGER NOT NULL, size INTEGER NOT NULL,
-          boot TEXT, uptime INTEGER, wall INTEGER, time INTEGER);
-        INSERT OR IGNORE INTO outbox VALUES (1, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL);
+          boot TEXT, uptime INTEGER, wall INTEGER, time INTEGER, flight TEXT NOT NULL DEFAULT '[]');
+        INSERT OR IGNORE INTO outbox(id, number, count, answered, dead, size) VALUES (1, 0, 0, 0, 0, 0);
         CREATE TABLE IF NOT EXISTS entries(id INTEGER PRIMARY KEY, place INTEGER NOT NULL, state INTEGER NOT NULL,
           ready INTEGER NOT NULL, sending INTEGER NOT NULL DEFAULT 0, grp TEXT, supersedes TEXT, handler TEXT,
           target TEXT NOT NULL, key TEXT NOT NULL, own INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -145,7 +146,7 @@ final class OutboxStore {
         }
         if version == 0 {
             try connection.transaction { try connection.execute(schema) }
-            AtomicFile.synchronizeFolder(folder)
+            try Self.synchronize(folder)
         }
         // Looks through a database of moderate size, in which damage would otherwise be noticed late.
         if try connection.number("PRAGMA page_count") ?? 0 < 1_024 {
@@ -159,13 +160,20 @@ final class OutboxStore {
         return connection
     }
 
+    /// Has the names of a folder's files on the disk.
+    static func synchronize(_ folder: String) throws(NetworkError) {
+        do throws(SystemError) { try AtomicFile.synchronizing(folder) } catch {
+            throw NetworkError.outboxFile("synchronized", folder, error.code)
+        }
+    }
+
     // MARK: Transactions
 
     /// Runs a body in a transaction.
     ///
     /// - Parameter isDurable: whether it is on the disk when this returns. Default `true`.
     func write<Result>(
-        isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
+        isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
         do {
             return try writeOnce(isDurable, body)
@@ -178,14 +186,18 @@ final class OutboxStore {
     }
 
     private func writeOnce<Result>(
-        _ isDurable: Bool, _ body: (SQLiteConnection) throws -> Result
+        _ isDurable: Bool, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
         try locked {
-            guard !isDurable else { return try connection.transaction { try body(connection) } }
             // A commit without fsync, which the next one with it makes durable, too.
-            try connection.execute("PRAGMA synchronous = NORMAL")
-            defer { try? connection.execute("PRAGMA synchronous = FULL") }
-            return try connection.transaction { try body(connection) }
+            if !isDurable { try connection.execute("PRAGMA synchronous = NORMAL") }
+            defer { if !isDurable { try? connection.execute("PRAGMA synchronous = FULL") } }
+            return try connection.transaction {
+                let transaction = OutboxTransaction(connection)
+                let result = try body(transaction)
+                try transaction.finish()
+                return result
+            }
         }
     }
 

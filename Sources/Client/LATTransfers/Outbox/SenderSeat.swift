@@ -14,15 +14,19 @@ final class SenderSeat: Sendable {
     private static let bell = "bell"
     private static let urgentBell = "bell.urgent"
 
-    /// - Parameter notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
-    init(_ folder: String, notice: @escaping @Sendable (_ isUrgent: Bool) -> Void) throws(NetworkError) {
+    /// - Parameters:
+    ///   - isWanted: whether to listen to others. A process that only adds looks at the folder once a second.
+    ///   - notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
+    init(
+        _ folder: String, isWanted: Bool, notice: @escaping @Sendable (_ isUrgent: Bool) -> Void
+    ) throws(NetworkError) {
         self.folder = folder
         descriptor = open("\(folder)/\(Self.name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw NetworkError.outboxFile("opened", "\(folder)/\(Self.name)", errno) }
         guard let end = WakeUp() else { throw NetworkError.outboxFile("watched", folder, errno) }
         self.end = end
         // Without it, as when the user has too many, the folder is looked at every second.
-        let inotify = Inotify().flatMap { $0.add(folder, UInt32(IN_CLOSE_WRITE)) == nil ? nil : $0 }
+        let inotify = isWanted ? Inotify().flatMap { $0.add(folder, UInt32(IN_CLOSE_WRITE)) == nil ? nil : $0 } : nil
         let isHeld = isHeld
         _ = BackgroundThread.start("lat-outbox") {
             while true {
@@ -63,15 +67,19 @@ final class SenderSeat: Sendable {
 
     func leave() {
         guard isHeld.clear() else { return }
+        ftruncate(descriptor, 0)
         flock(descriptor, LOCK_UN)
         ring(Self.name)
     }
 
-    /// Tells the sender that there is something new.
+    /// Tells the sender that there is something new. A process that becomes the sender writes its number into the file before it
+    /// looks for entries, so if there is none, nobody has to be told.
     ///
     /// - Parameter isUrgent: whether it is to send everything now. Default `false`.
     func ring(isUrgent: Bool = false) {
-        if !isHeld.isSet { ring(isUrgent ? Self.urgentBell : Self.bell) }
+        var status = stat()
+        guard !isHeld.isSet, fstat(descriptor, &status) != 0 || status.st_size > 0 else { return }
+        ring(isUrgent ? Self.urgentBell : Self.bell)
     }
 
     private func ring(_ name: String) {
