@@ -71,7 +71,10 @@ package final class SQLiteConnection {
 
     /// Keeps the files of the write-ahead log when the last connection closes. SQLite deletes them by name, so if the
     /// folder was removed and made again in between, it would delete those of another database.
-    package func keepLogOnClose() { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
+    package func keepLogOnClose() {
+        // SQLite does not look whether there is a handle.
+        if handle != nil { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
+    }
 
     /// Runs a closure with another busy timeout.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {

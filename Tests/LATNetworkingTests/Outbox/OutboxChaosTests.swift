@@ -86,14 +86,14 @@ import Testing
     private static let count = number("LAT_OUTBOX_ENTRIES") ?? 60
 
     @Test func everyEntryEndsOnceInOrder() throws {
-        for round in 0..<(Self.rounds == nil ? 2 : 0) {
+        for round in 0..<max(1, Self.rounds ?? 2) {
             try Self.check(round, in: TemporaryDirectory(), hasFullDisks: false)
         }
     }
 
     @Test(.needsMountNamespaces)
     func fullDiskAndSetClockLoseNoEntry() async throws {
-        for round in 0..<(Self.rounds ?? 1) {
+        for round in 0..<max(1, Self.rounds ?? 1) {
             let directory = try TemporaryDirectory()
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 continuation.resume(
@@ -113,6 +113,8 @@ import Testing
     /// One run. It blocks, because the threads of a mount namespace are those that it starts.
     private static func check(_ round: Int, in directory: TemporaryDirectory, hasFullDisks: Bool) throws {
         let kills = rounds == nil ? 3 : 10
+        // Every other round has entries without groups, which are sent in any order and read ahead.
+        let hasGroups = round % 2 == 0
         let disk = directory.path(of: "disk")
         let folder = disk + "/outbox"
         let ledger = try Ledger(UInt64(round))
@@ -122,7 +124,11 @@ import Testing
             // The clock of each process shows another time.
             let offset = hasFullDisks ? [-259_200_000, -3_600_000, 0, 7_200_000].randomElement(using: &random) ?? 0 : 0
             return try RoleProcess(
-                role, [folder, ledger.url, "\(count / 2)", directory.path(of: "added"), "\(offset)"], of: "OutboxRoles")
+                role,
+                [
+                    folder, ledger.url, "\(count / 2)", directory.path(of: "added"), "\(offset)",
+                    hasGroups ? "groups" : "none",
+                ], of: "OutboxRoles")
         }
         // Both add, and one of them sends what both have added.
         var children = try (0..<2).map { try process("add and send \($0)") }
@@ -151,7 +157,7 @@ import Testing
         #expect(try process("finish").finish().text == "0 entries, no damage")
         let (effects, requests) = ledger.state.withLock { ($0.effects, $0.requests) }
         #expect(effects.count == count && Set(effects).count == count, "round \(round)")
-        for group in ["00", "01", "10", "11"] {
+        for group in hasGroups ? ["00", "01", "10", "11"] : [] {
             let numbers = effects.filter { $0.hasPrefix("\(group)-") }.compactMap { Int($0.dropFirst(3)) }
             #expect(numbers == numbers.sorted() && numbers.count == count / 4, "round \(round), group \(group)")
         }

@@ -55,9 +55,12 @@ import Testing
         }
         for number in start..<(Int(arguments[2]) ?? 0) {
             let group = "\(index)\(number % 2)"
+            let kept = arguments[5] == "groups" ? group : nil
             var request = HTTPRequest("POST", arguments[1], body: .text("\(group)-\(number)"))
             request.idempotencyKey = "key-\(index)-\(number)"
-            _ = try await repeatingWhileFull { [request] in try await outbox.add(request, group: group) }
+            _ = try await repeatingWhileFull { [request] in
+                try await outbox.add(request, group: kept)
+            }
             try Data("\(number + 1)".utf8).write(to: URL(filePath: path), options: .atomic)
         }
         try await Task.sleep(for: .seconds(600))

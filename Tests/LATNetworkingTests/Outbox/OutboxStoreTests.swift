@@ -82,7 +82,7 @@ import Testing
             case 6:
                 guard let chosen, !model.items[chosen].isDead else { continue }
                 let row = try #require(try store.read { try $0.entry(model.items[chosen].id) })
-                try store.write { try $0.end(row, .refused, answer: nil, isTold: true) }
+                _ = try store.write { try $0.end(row, .refused, answer: nil, isTold: true) }
                 (model.items[chosen].isDead, model.items[chosen].isSending) = (true, false)
             case 7:
                 guard let chosen, model.items[chosen].isDead else { continue }
@@ -229,6 +229,78 @@ import Testing
         try store.write { $0.keepFlight([3]) }
         #expect(try store.write { try $0.takeOver() }.isEmpty)
         #expect(try store.read { try $0.entries("1 ORDER BY id").map(\.unseen) } == [1, 1, 1])
+    }
+
+    @Test func markIsTakenBackWithoutAFlight() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            var row = OutboxRow()
+            (row.key, row.target, row.supersedes) = ("1", "t", "k")
+            _ = try transaction.begin(try transaction.add(row, Outbox.Configuration()).row)
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).isEmpty })
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1])
+    }
+
+    @Test func candidatesAreFewAndNotExpired() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            for number in 1...4 {
+                var row = OutboxRow()
+                (row.key, row.target, row.request) = ("\(number)", "t", Data(repeating: 0x20, count: 60))
+                row.expires = number == 1 ? 5 : nil
+                _ = try transaction.add(row, Outbox.Configuration())
+            }
+        }
+        #expect(try store.read { try $0.candidates(at: 4, limit: 9, closed: []).map(\.id) } == [1, 2, 3, 4])
+        #expect(try store.read { try $0.candidates(at: 5, limit: 9, closed: ["a"]).map(\.id) } == [2, 3, 4])
+        // The requests count, too.
+        let few = try store.read { try $0.candidates(at: 5, limit: 9, closed: [], enough: (1, 100)) }
+        #expect(few.map(\.id) == [2, 3])
+    }
+
+    @Test func firstVersionIsChanged() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            try store.write { transaction in
+                for key in [nil, "k"] {
+                    var row = OutboxRow()
+                    (row.key, row.target, row.supersedes) = (key ?? "", "t", key)
+                    _ = try transaction.add(row, Outbox.Configuration())
+                }
+            }
+            try store.write {
+                try $0.connection.execute(
+                    "ALTER TABLE outbox DROP COLUMN flight; DROP INDEX ended; UPDATE entries SET sending = 1; "
+                        + "PRAGMA user_version = 1")
+            }
+        }
+        let (store, _) = try OutboxStore.opening(folder)
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1, 1])
+        let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'ended'"
+        #expect(try store.read { try $0.number("PRAGMA user_version") } == 2)
+        #expect(try store.read { try $0.number(indexes) } == 1)
+    }
+
+    @Test func failedReconnectionIsTriedAgain() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let (one, _) = try OutboxStore.opening(folder)
+        let (other, _) = try OutboxStore.opening(folder)
+        _ = try one.replaceDamaged(NetworkError(.storage, message: "a test says so"))
+        try one.write { try $0.connection.execute("PRAGMA user_version = 9") }
+        for _ in 0..<2 {
+            let error = #expect(throws: NetworkError.self) { try other.read { try $0.entries("1") } }
+            #expect(error?.message.contains("later version") == true)
+        }
+        try one.write { try $0.connection.execute("PRAGMA user_version = 2") }
+        #expect(try other.read { try $0.entries("1") }.isEmpty)
     }
 
     @Test func settingAsideIsFinishedAfterACrash() throws {

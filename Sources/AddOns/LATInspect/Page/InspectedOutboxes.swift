@@ -17,9 +17,11 @@ final class InspectedOutboxes: Sendable {
         var boxes: [WireOutbox] = []
         for outbox in outboxes.withLock(\.objects) {
             do {
-                let dead = try await outbox.entries([.refused, .expired, .givenUp], limit: Self.limit)
+                let load = try await outbox.load
+                let dead =
+                    load.dead > 0 ? try await outbox.entries([.refused, .expired, .givenUp], limit: Self.limit) : []
                 let others = try await outbox.entries([.waiting, .answered], limit: Self.limit)
-                boxes.append(WireOutbox(try await outbox.load, dead + others))
+                boxes.append(WireOutbox(load, dead + others))
             } catch {
                 boxes.append(WireOutbox(problem: "\(error)"))
             }

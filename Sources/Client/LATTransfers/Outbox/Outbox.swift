@@ -21,7 +21,7 @@ import Platform
 /// Any number of processes may have an outbox on one folder. One of them sends for all, and another takes over when it ends. The
 /// outbox sends while it is alive, so keep it; ``close()`` also waits for what is being sent.
 public final class Outbox: Sendable {
-    private let engine: OutboxEngine
+    let engine: OutboxEngine
 
     /// Opens the outbox of a folder, and begins to send what it has.
     ///
@@ -251,10 +251,12 @@ public final class Outbox: Sendable {
     public func entries(
         _ states: Set<State> = Set(State.allCases), after number: Entry.ID = 0, limit: Int = 100
     ) async throws -> [Entry] {
+        // The index of dead letters is used only where the condition says that there are no others.
+        let isEnded = states.allSatisfy(\.isDead) ? " AND state > 1" : ""
         let list = states.map { "\($0.number)" }.sorted().joined(separator: ",")
         return try await engine.value { engine in
             try engine.reading { connection in
-                try connection.entries("id > ?1 AND state IN (\(list)) ORDER BY id LIMIT ?2") { row in
+                try connection.entries("id > ?1\(isEnded) AND state IN (\(list)) ORDER BY id LIMIT ?2") { row in
                     row.bind(1, number)
                     row.bind(2, Int64(limit))
                 }

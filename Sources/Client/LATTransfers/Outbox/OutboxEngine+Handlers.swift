@@ -18,18 +18,22 @@ extension OutboxEngine {
         guard isSender, !isClosed else { return }
         for name in name.map({ [$0] }) ?? Array(handlers.keys) {
             guard let handler = handlers[name], !busyHandlers.contains(name) else { continue }
-            let next = try? reading { connection in
-                try connection.use(
-                    "SELECT \(OutboxStore.columns), answer FROM entries WHERE told = 0 AND handler = ? ORDER BY place LIMIT 1"
-                ) { row -> (OutboxRow, Data?)? in
-                    row.bind(1, text: name)
-                    guard try row.step() else { return nil }
-                    return (OutboxRow(row), row.isNull(18) ? nil : row.data(18))
-                }
+            let next: (OutboxRow, Data?)?
+            do {
+                next = try readNext(of: name)
+            } catch {
+                hub.send(.trouble(error))
+                busyHandlers.insert(name)
+                callAgain(name)
+                continue
             }
-            guard let (row, answer) = next ?? nil else { continue }
+            guard let (row, answer) = next else {
+                // What is left is of entries that are gone.
+                results = results.filter { $0.value.handler != name }
+                continue
+            }
             busyHandlers.insert(name)
-            let result = results[row.id] ?? Self.result(row, answer)
+            let result = results[row.id]?.result ?? Self.result(row, answer)
             let entry = entry(row)
             runningHandlers += 1
             Task { [self] in
@@ -39,6 +43,19 @@ extension OutboxEngine {
                 } catch {
                     perform { $0.handlerFailed(row, name, error) }
                 }
+            }
+        }
+    }
+
+    /// The next entry of which a handler has to be told, and what is kept of its answer.
+    private func readNext(of name: String) throws(NetworkError) -> (OutboxRow, Data?)? {
+        try reading { connection in
+            try connection.use(
+                "SELECT \(OutboxStore.columns), answer FROM entries WHERE told = 0 AND handler = ? ORDER BY place LIMIT 1"
+            ) { row -> (OutboxRow, Data?)? in
+                row.bind(1, text: name)
+                guard try row.step() else { return nil }
+                return (OutboxRow(row), row.isNull(18) ? nil : row.data(18))
             }
         }
     }

@@ -25,6 +25,8 @@ extension OutboxEngine {
         /// Whether the entry waits for the same reason as before, and nothing was sent.
         var isRepetition = false
         var isSuperseded = false
+        /// Whether the entry was dropped while it was sent.
+        var isGone = false
 
         var row: OutboxRow { flight.row }
     }
@@ -46,7 +48,7 @@ extension OutboxEngine {
             // Most entries are removed. That is done together, and costs less.
             try transaction.remove(outcomes.compactMap { $0.removes ? $0.row : nil })
             for index in outcomes.indices where !outcomes[index].removes {
-                outcomes[index].isSuperseded = try self.record(outcomes[index], transaction)
+                try self.record(&outcomes[index], transaction)
             }
             try self.keepTime(transaction.connection)
             if picks {
@@ -54,7 +56,8 @@ extension OutboxEngine {
                 newAhead = expired.isEmpty ? self.ahead : nil
                 starting = try self.pick(now, &newAhead, transaction)
             }
-            if !outcomes.isEmpty || !starting.isEmpty {
+            // Only the sender: what is kept is of the process that has the seat.
+            if self.isSender, !outcomes.isEmpty || !starting.isEmpty {
                 transaction.keepFlight(Array(self.running.keys) + starting.map(\.id))
             }
         }
@@ -117,6 +120,7 @@ extension OutboxEngine {
         case .interrupted:
             row.unseen = max(row.unseen, 1)
             row.due = now + rule.backoff.pause(afterFailures: 1).wholeMilliseconds
+            if let expires = row.expires, expires <= now { row.reason = before.reason }
         case .wait(let pause, _):
             row.attempts += 1
             row.due = now + pause.wholeMilliseconds
@@ -130,23 +134,21 @@ extension OutboxEngine {
             isRepetition: [.unreachable, .rowMissing].contains(verdict) && before.reason == row.reason)
     }
 
-    /// - Returns: whether a newer entry has replaced it.
-    private func record(_ outcome: Outcome, _ transaction: OutboxTransaction) throws -> Bool {
+    private func record(_ outcome: inout Outcome, _ transaction: OutboxTransaction) throws {
         let row = outcome.row
         switch outcome.verdict {
         case .succeeded:
             guard case .success(let response) = outcome.result else { break }
-            try transaction.end(row, .answered, answer: answer(response), isTold: false)
+            outcome.isGone = try !transaction.end(row, .answered, answer: answer(response), isTold: false)
         case .refused, .givenUp:
-            try transaction.end(
+            outcome.isGone = try !transaction.end(
                 row, outcome.verdict == .refused ? .refused : .givenUp,
                 answer: outcome.failure?.response.map(answer), isTold: row.handler == nil)
         case .wait, .unreachable, .rowMissing, .interrupted:
             // One with a key has a mark to lose.
             if outcome.isRepetition, row.supersedes == nil { break }
-            return try transaction.postpone(row)
+            outcome.isSuperseded = try transaction.postpone(row)
         }
-        return false
     }
 
     /// Frees the place of a call that has ended, and changes its target.
@@ -210,14 +212,41 @@ extension OutboxEngine {
             if outcome.failure?.kind == .shutDown { isRetired = true }
             return
         }
-        guard let handler = row.handler else { return }
+        guard !outcome.isGone, let handler = row.handler else { return }
         keepResult(outcome.failure.map { .failure($0) } ?? outcome.result, of: row, for: handler)
         callHandlers(handler)
     }
 
     /// Keeps a few results for handlers that are called soon; others are read from the store, with the beginning of the body.
     private func keepResult(_ result: Result<HTTPResponse, NetworkError>, of row: OutboxRow, for handler: String) {
-        if handlers[handler] != nil, results.count < 32 { results[row.id] = result }
+        results[row.id] = nil
+        if handlers[handler] != nil, results.count < 32 { results[row.id] = (handler, result) }
+    }
+
+    // MARK: The store
+
+    /// Writes, and sets a damaged store aside.
+    ///
+    /// - Parameter isDurable: whether the change is on the disk when this returns.
+    func writing<Result>(
+        isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
+    ) throws(NetworkError) -> Result {
+        try replacingDamaged { () throws(NetworkError) in try store.write(isDurable: isDurable, body) }
+    }
+
+    /// Reads, and sets a damaged store aside.
+    func reading<Result>(_ body: (SQLiteConnection) throws -> Result) throws(NetworkError) -> Result {
+        try replacingDamaged { () throws(NetworkError) in try store.read(body) }
+    }
+
+    private func replacingDamaged<Result>(_ use: () throws(NetworkError) -> Result) throws(NetworkError) -> Result {
+        do {
+            return try use()
+        } catch {
+            guard error.underlying is OutboxStore.Damage else { throw error }
+            if let report = try store.replaceDamaged(error) { hub.send(.trouble(report)) }
+            return try use()
+        }
     }
 
     // MARK: Expiry
@@ -230,6 +259,8 @@ extension OutboxEngine {
             $0.bind(1, now)
             $0.bind(2, Int64(Self.expiryLimit + running.count))
         }
+        // One that waits for a limit of its row expires when its call has ended.
+        for row in rows { if let flight = running[row.id], flight.isWaiting { flight.task?.cancel() } }
         return try rows.filter { running[$0.id] == nil }.map { row in
             var ended = row
             ended.reason = "it expired before it could be sent" + (row.reason.map { "; \($0)" } ?? "")

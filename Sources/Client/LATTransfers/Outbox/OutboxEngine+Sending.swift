@@ -17,7 +17,7 @@ extension OutboxEngine {
 
     func takeSeat() {
         guard !isClosed, !isRetired, !isSender, configuration.limit > 0, storeTrouble.retryAt <= now, let seat,
-            seat.take()
+            seat.take(makingRoom: { store.releaseReserve() })
         else { return }
         var superseded: [OutboxRow] = []
         do {
@@ -167,15 +167,16 @@ extension OutboxEngine {
     }
 }
 
-/// Entries that were read before they can be sent: the first ones, in the order in which they are sent. It is given up when another
-/// process has changed anything, and not used while groups, keys, waits or closed targets decide what is sent next.
+/// Entries that were read before they can be sent: the first ones, in the order in which they are sent. It is given up when
+/// another process has changed anything, and not used while groups, keys, waits or targets that failed decide what is sent
+/// next.
 struct ReadAhead {
     private var rows: ArraySlice<OutboxRow>
     /// The connection and the version of its database when they were read.
     private let connection: ObjectIdentifier
     private let version: Int64?
 
-    /// The largest number of entries, and of the bytes of their bodies.
+    /// The largest number of entries, and of their bytes.
     private static let limits = (count: 256, bytes: 1 << 20)
 
     /// Takes the next entries, and reads more of them when there are not enough.
@@ -188,7 +189,7 @@ struct ReadAhead {
         if let known = ahead, known.connection != ObjectIdentifier(connection) || known.version != version {
             ahead = nil
         }
-        guard engine.targets.closed(at: now).isEmpty, try !connection.hasSpecial(at: now) else {
+        guard engine.targets.areAllOpen, try !connection.hasSpecial(at: now) else {
             ahead = nil
             return nil
         }

@@ -90,16 +90,17 @@ final class OutboxEngine: @unchecked Sendable {
     /// The engine whose handler the current task is.
     @TaskLocal static var handling: ObjectIdentifier?
     /// The results of entries whose handler has not ended, which are more exact than what is kept.
-    var results: [Int64: Result<HTTPResponse, NetworkError>] = [:]
+    var results: [Int64: (handler: String, result: Result<HTTPResponse, NetworkError>)] = [:]
     var isSender = false
     var isClosed = false
     /// Whether the manager was shut down, so that nothing more can be sent with it.
     var isRetired = false
     private var closing: [Waiter<Void>] = []
-    /// Whether ``close(_:)`` waits no more for handlers.
+    /// Whether ``close(_:)`` waits no more for handlers, nor until ends can be written.
     private var isOverdue = false
     private var emptyWaiters: [Waiter<Void>] = []
-    private var timer = 0
+    /// When the next turn is taken by itself.
+    private var nextTurn: DispatchTime?
     /// When the entries to send were looked for last.
     var pickedAt: Int64 = 0
     private var markedAt: Int64 = 0
@@ -133,8 +134,8 @@ final class OutboxEngine: @unchecked Sendable {
 
     // MARK: The inbox
 
-    /// Adds entries. While nothing else happens this is done at once, on the thread of the caller, because another thread would
-    /// have to be woken for each of many entries that are added one after the other.
+    /// Adds entries. While nothing else happens they are written at once, on the thread of the caller, because another thread
+    /// would have to be woken for each of many entries that are added one after the other.
     func add(_ adding: Adding) { put(atOnce: true) { $0.addings.append(adding) } }
 
     func ended(_ ending: Ending) { put { $0.endings.append(ending) } }
@@ -156,7 +157,28 @@ final class OutboxEngine: @unchecked Sendable {
             return (!inbox.isScheduled, inbox.isBusy)
         }
         guard isFirst else { return }
-        if atOnce, !isBusy { queue.sync { self.turn() } } else { queue.async { self.turn() } }
+        if atOnce, !isBusy { queue.sync { self.addAtOnce() } } else { queue.async { self.turn() } }
+    }
+
+    /// Adds on the thread of the caller. Calls and handlers start in a turn of their own, because they would inherit the values
+    /// of the caller's task, as that it renews a token.
+    private func addAtOnce() {
+        let addings = inbox.withLock { inbox in
+            defer { (inbox.addings, inbox.isBusy) = ([], true) }
+            return inbox.addings
+        }
+        add(addings)
+        let now = now
+        let maySend =
+            isSender && !isClosed && freePlaces > 0
+            && addings.contains { $0.rows.contains { targets.isOpen($0.target, at: now) } }
+        let needsTurn = inbox.withLock { inbox in
+            inbox.isBusy = false
+            inbox.isScheduled =
+                maySend || !inbox.addings.isEmpty || !inbox.endings.isEmpty || !inbox.commands.isEmpty
+            return inbox.isScheduled
+        }
+        if needsTurn { queue.async { self.turn() } } else { arrange() }
     }
 
     private func turn() {
@@ -196,10 +218,9 @@ final class OutboxEngine: @unchecked Sendable {
     /// Takes a turn when something is due.
     private func arrange() {
         guard !isClosed else { return finishClosing() }
-        if isRetired, isSender, running.isEmpty { leaveSeat() }
+        if isRetired, isSender, running.isEmpty, runningHandlers == 0, unrecorded.isEmpty { leaveSeat() }
         notifyIfEmpty()
         if isRetired, running.isEmpty { endEmptyWaiters() }
-        timer += 1
         guard isSender, freePlaces > 0 || !unrecorded.isEmpty else { return }
         // What became due after the last look, as during its commit, has no other turn to come.
         var times = [targets.nextOpening(after: pickedAt)].compactMap { $0 }
@@ -213,9 +234,17 @@ final class OutboxEngine: @unchecked Sendable {
         if !unrecorded.isEmpty { times.append(now + 1_000) }
         guard let time = times.min() else { return }
         // At the latest after a minute: the clock of the timer stands still while the machine sleeps.
-        let wait = min(max(time - now, 1), 60_000)
-        queue.asyncAfter(deadline: .now() + .milliseconds(Int(wait))) { [weak self, timer] in
-            guard let self, self.timer == timer else { return }
+        takeTurn(after: min(max(time - now, 1), 60_000))
+    }
+
+    /// Takes a turn after a number of milliseconds, or earlier.
+    private func takeTurn(after wait: Int64) {
+        let time = DispatchTime.now() + .milliseconds(Int(wait))
+        if let nextTurn, nextTurn <= time { return }
+        nextTurn = time
+        queue.asyncAfter(deadline: time) { [weak self] in
+            guard let self, self.nextTurn == time else { return }
+            self.nextTurn = nil
             self.turn()
         }
     }
@@ -282,30 +311,6 @@ final class OutboxEngine: @unchecked Sendable {
         if hub.isActive { hub.send(.superseded(entry(row))) }
     }
 
-    /// Writes, and sets a damaged store aside.
-    ///
-    /// - Parameter isDurable: whether the change is on the disk when this returns.
-    func writing<Result>(
-        isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
-    ) throws(NetworkError) -> Result {
-        try replacingDamaged { () throws(NetworkError) in try store.write(isDurable: isDurable, body) }
-    }
-
-    /// Reads, and sets a damaged store aside.
-    func reading<Result>(_ body: (SQLiteConnection) throws -> Result) throws(NetworkError) -> Result {
-        try replacingDamaged { () throws(NetworkError) in try store.read(body) }
-    }
-
-    private func replacingDamaged<Result>(_ use: () throws(NetworkError) -> Result) throws(NetworkError) -> Result {
-        do {
-            return try use()
-        } catch {
-            guard error.underlying is OutboxStore.Damage else { throw error }
-            if let report = try store.replaceDamaged(error) { hub.send(.trouble(report)) }
-            return try use()
-        }
-    }
-
     func removeFiles(of row: OutboxRow) {
         remove(files: KeptRequest(row.request)?.ownFiles ?? [])
     }
@@ -331,7 +336,7 @@ final class OutboxEngine: @unchecked Sendable {
 
     // MARK: The end
 
-    /// How long ``close(_:)`` waits for handlers.
+    /// How long ``close(_:)`` waits for handlers, and until ends can be written.
     private static let longestHandling = DispatchTimeInterval.seconds(10)
 
     /// Stops sending. The waiter ends when no call is in flight and no handler runs any more, and another process may send.
@@ -349,7 +354,10 @@ final class OutboxEngine: @unchecked Sendable {
     }
 
     private func finishClosing() {
-        guard running.isEmpty, runningHandlers == 0 || isOverdue else { return }
+        guard running.isEmpty, runningHandlers == 0 && unrecorded.isEmpty || isOverdue else {
+            if !unrecorded.isEmpty { takeTurn(after: 1_000) }
+            return
+        }
         if seat != nil {
             _ = try? store.write { try self.keepTime($0.connection, always: true) }
             if isSender { leaveSeat() }
@@ -367,8 +375,10 @@ final class OutboxEngine: @unchecked Sendable {
         emptyWaiters = []
     }
 
+    /// What could not be written is for the next sender, which sends it again.
     private func leaveSeat() {
         isSender = false
+        unrecorded = []
         seat?.leave()
         hub.send(.isSender(false))
     }

@@ -148,6 +148,9 @@ struct OutboxTargets: Sendable {
         return opensAt <= time && known.inFlight == 0
     }
 
+    /// Whether no target has failed since its last success, and none has requests that wait for a limit.
+    var areAllOpen: Bool { targets.isEmpty && waiting.isEmpty }
+
     /// The targets to which nothing may be sent.
     func closed(at time: Int64) -> [String] {
         targets.keys.filter { waiting[$0] == nil && !isOpen($0, at: time) } + waiting.keys

@@ -136,6 +136,7 @@ extension OutboxStore {
             UPDATE entries SET ready = 1 WHERE state = 0 AND (grp IS NULL OR place =
               (SELECT min(place) FROM entries AS other WHERE other.grp = entries.grp AND other.state = 0));
             UPDATE outbox SET number = max(\(number), \(highest));
+            \(takeBackMarks);
             """)
         let transaction = OutboxTransaction(connection)
         try transaction.recount()

@@ -53,38 +53,31 @@ extension SQLiteConnection {
     /// - Parameters:
     ///   - limit: the largest number of entries that are due after a wait, and of others.
     ///   - closed: the targets to which nothing is sent.
-    ///   - enough: no more entries are read when there are so many and their bodies have this size. Default: no limit.
+    ///   - enough: no more entries are read when there are so many and they have this size. Default: no limit.
     ///   - isRunning: whether an entry is being sent. Default: none is.
     func candidates(
         at time: Int64, limit: Int, closed: [String], enough: (count: Int, bytes: Int) = (0, .max),
         except isRunning: (Int64) -> Bool = { _ in false }
     ) throws -> [OutboxRow] {
         // One parameter for any number of targets: a statement has at most 32,766.
-        let others = closed.isEmpty ? "" : "AND target NOT IN (SELECT value FROM json_each(?))"
+        let others = closed.isEmpty ? "" : "AND target NOT IN (SELECT value FROM json_each(?3))"
         let names = try closed.isEmpty ? nil : JSONValue.array(closed.map(JSONValue.string)).data()
         var found: [OutboxRow] = []
         var size = 0
-        for part in ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ? \(others) ORDER BY due"] {
-            let isLater = part.hasPrefix("due > 0")
+        let parts = ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ?1 \(others) ORDER BY due"]
+        for part in parts {
             let sql =
                 "SELECT \(OutboxStore.columns), body FROM entries WHERE state = 0 AND ready = 1 AND sending = 0 "
-                + "AND \(Self.isNotBesideOlder) AND \(part) LIMIT ?"
+                + "AND (expires IS NULL OR expires > ?1) AND \(Self.isNotBesideOlder) AND \(part) LIMIT ?2"
             try use(sql) { row in
-                var index: Int32 = 1
-                if isLater {
-                    row.bind(index, time)
-                    index += 1
-                }
-                if let names {
-                    row.bind(index, text: String(decoding: names, as: UTF8.self))
-                    index += 1
-                }
-                row.bind(index, Int64(limit))
+                row.bind(1, time)
+                row.bind(2, Int64(limit))
+                if let names { row.bind(3, text: String(decoding: names, as: UTF8.self)) }
                 while size < enough.bytes || found.count < enough.count, try row.step() {
                     if isRunning(row.integer(0)) { continue }
                     var entry = OutboxRow(row)
                     if !row.isNull(18) { entry.body = row.data(18) }
-                    size += entry.body.count
+                    size += entry.body.count + entry.request.count
                     found.append(entry)
                 }
             }

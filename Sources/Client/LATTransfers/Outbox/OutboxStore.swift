@@ -73,8 +73,21 @@ final class OutboxStore {
         CREATE INDEX IF NOT EXISTS ending ON entries(expires) WHERE state = 0 AND expires IS NOT NULL;
         CREATE INDEX IF NOT EXISTS untold ON entries(handler, place) WHERE told = 0;
         CREATE UNIQUE INDEX IF NOT EXISTS own ON entries(key) WHERE own = 1;
-        PRAGMA user_version = 1;
+        CREATE INDEX IF NOT EXISTS ended ON entries(id) WHERE state > 1;
+        PRAGMA user_version = 2;
         """
+
+    /// Makes a database of version 1 one of version 2. Version 1 marked each entry that was being sent.
+    private static let changesSinceFirst = """
+        ALTER TABLE outbox ADD COLUMN flight TEXT NOT NULL DEFAULT '[]';
+        CREATE INDEX IF NOT EXISTS ended ON entries(id) WHERE state > 1;
+        \(takeBackMarks);
+        PRAGMA user_version = 2;
+        """
+
+    /// Takes back the marks of entries without a key, which only version 1 made.
+    static let takeBackMarks =
+        "UPDATE entries SET sending = 0, unseen = max(unseen, 1) WHERE state = 0 AND sending = 1 AND supersedes IS NULL"
 
     /// Opens the database of a folder, or makes both. A damaged database is set aside.
     ///
@@ -138,14 +151,21 @@ final class OutboxStore {
         }
         try connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY")
         let version = try connection.number("PRAGMA user_version") ?? 0
-        guard version <= 1 else {
+        guard version <= 2 else {
             throw NetworkError.outbox(
                 .store,
                 "\(URLText.visible(path)) is of a later version of this package; update the program, or name another folder"
             )
         }
-        if version == 0 {
-            try connection.transaction { try connection.execute(schema) }
+        if version < 2 {
+            try connection.transaction {
+                // Another process may have been first.
+                switch try connection.number("PRAGMA user_version") {
+                case 0: try connection.execute(schema)
+                case 1: try connection.execute(changesSinceFirst)
+                default: break
+                }
+            }
             try Self.synchronize(folder)
         }
         // Looks through a database of moderate size, in which damage would otherwise be noticed late.
@@ -210,11 +230,7 @@ final class OutboxStore {
         defer { flock(lock, LOCK_UN) }
         do {
             if Self.number(of: folder) != file {
-                // SQLite would remove the log by its name, which is that of the new database's log now.
-                connection.keepLogOnClose()
-                connection.close()
-                connection = try Self.connect(folder)
-                file = Self.number(of: folder)
+                replaceConnection(with: try Self.connect(folder))
             }
             return try body()
         } catch {
@@ -230,11 +246,16 @@ final class OutboxStore {
         shrinkLog()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
-        self.connection.keepLogOnClose()
-        self.connection.close()
-        self.connection = connection
-        file = Self.number(of: folder)
+        replaceConnection(with: connection)
         return report
+    }
+
+    private func replaceConnection(with new: SQLiteConnection) {
+        // SQLite would remove the log by its name, which is that of the new database's log now.
+        connection.keepLogOnClose()
+        connection.close()
+        connection = new
+        file = Self.number(of: folder)
     }
 
     // MARK: The reserve

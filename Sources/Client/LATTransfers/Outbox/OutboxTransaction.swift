@@ -187,9 +187,13 @@ final class OutboxTransaction {
     ///
     /// - Returns: the entries that are gone, because a newer one with their key waits.
     func takeOver() throws -> [OutboxRow] {
+        // A store that was set aside may have lost the numbers of what was in flight, but not the marks.
+        let marked = "state = 0 AND supersedes IS NOT NULL AND sending = 1"
         let flown = "state = 0 AND id IN (SELECT value FROM json_each((SELECT flight FROM outbox)))"
-        let left = try connection.entries("\(flown) AND sending = 1")
-        try connection.execute("UPDATE entries SET sending = 0, unseen = max(unseen, 1) WHERE \(flown)")
+        let left = try connection.entries(marked)
+        for those in [marked, flown] {
+            try connection.execute("UPDATE entries SET sending = 0, unseen = max(unseen, 1) WHERE \(those)")
+        }
         keepFlight([])
         return try left.filter { try removeSuperseded($0) }
     }
@@ -241,7 +245,10 @@ final class OutboxTransaction {
     }
 
     /// Records the end of an entry that stays: for its handler, or as a dead letter.
-    func end(_ entry: OutboxRow, _ state: Outbox.State, answer: Data?, isTold: Bool) throws {
+    ///
+    /// - Returns: whether it was there; it may have been dropped meanwhile.
+    @discardableResult
+    func end(_ entry: OutboxRow, _ state: Outbox.State, answer: Data?, isTold: Bool) throws -> Bool {
         try connection.run(
             """
             UPDATE entries SET state = ?2, told = ?3, attempts = ?4, reason = ?5, status = ?6, answer = ?7, sending = 0
@@ -256,9 +263,10 @@ final class OutboxTransaction {
             if let status = entry.status { row.bind(6, Int64(status)) }
             if let answer { row.bind(7, answer) }
         }
-        guard connection.changeCount > 0 else { return }
+        guard connection.changeCount > 0 else { return false }
         try change { if state == .answered { $0.answered += 1 } else { $0.dead += 1 } }
         if let group = entry.group { try release(group) }
+        return true
     }
 
     /// Records a failed attempt.

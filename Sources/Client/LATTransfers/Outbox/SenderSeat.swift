@@ -16,9 +16,12 @@ final class SenderSeat: Sendable {
 
     /// - Parameters:
     ///   - isWanted: whether to listen to others. A process that only adds looks at the folder once a second.
+    ///   - quiet: the time in milliseconds after which the sender looks for entries although nobody has rung: a ring may be
+    ///     lost, as when the disk has no room for the bell. Default a minute.
     ///   - notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
     init(
-        _ folder: String, isWanted: Bool, notice: @escaping @Sendable (_ isUrgent: Bool) -> Void
+        _ folder: String, isWanted: Bool, quiet: Int32 = 60_000,
+        notice: @escaping @Sendable (_ isUrgent: Bool) -> Void
     ) throws(NetworkError) {
         self.folder = folder
         descriptor = open("\(folder)/\(Self.name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -33,17 +36,18 @@ final class SenderSeat: Sendable {
                 // A killed process's lock may end after its event, so who wants the seat also tries every second.
                 let isQuiet = inotify != nil && isHeld.isSet
                 if let inotify {
-                    guard inotify.wait(until: end, milliseconds: isQuiet ? -1 : 1_000) else { return }
+                    guard inotify.wait(until: end, milliseconds: isQuiet ? quiet : 1_000) else { return }
                 } else {
                     var wakeUp = pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0)
                     guard poll(&wakeUp, 1, 1_000) <= 0 || wakeUp.revents == 0 else { return }
                 }
-                var (concerns, isUrgent) = (!isQuiet, false)
+                var (concerns, isUrgent, isSilent) = (!isQuiet, false, true)
                 inotify?.forEachEvent {
+                    isSilent = false
                     concerns = concerns || $0.isOverflow || [Self.name, Self.bell, Self.urgentBell].contains($0.name)
                     isUrgent = isUrgent || $0.name == Self.urgentBell
                 }
-                if concerns { notice(isUrgent) }
+                if concerns || isSilent { notice(isUrgent) }
             }
         }
     }
@@ -54,12 +58,21 @@ final class SenderSeat: Sendable {
         end.signal()
     }
 
-    /// Takes the seat if it is free.
-    func take() -> Bool {
+    /// Takes the seat if it is free. Nobody rings for a sender whose number is not in the file, so that has to be there.
+    ///
+    /// - Parameter makingRoom: makes room on a full disk.
+    func take(makingRoom: () -> Void) -> Bool {
         guard !isHeld.isSet else { return true }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { return false }
         let text = "\(getpid())\n"
-        _ = text.withCString { pwrite(descriptor, $0, strlen($0), 0) }
+        func hasWritten() -> Bool { text.withCString { pwrite(descriptor, $0, strlen($0), 0) } == text.utf8.count }
+        if !hasWritten() {
+            makingRoom()
+            guard hasWritten() else {
+                flock(descriptor, LOCK_UN)
+                return false
+            }
+        }
         ftruncate(descriptor, off_t(text.utf8.count))
         isHeld.set()
         return true
