@@ -109,16 +109,21 @@ package final class TLSServer: Sendable {
     package let port: Int
     private let process: ChildProcess
 
-    /// - Parameter certificate: The name of one of ``TestCertificates``.
-    package init(_ certificate: String = "server", _ options: [String] = []) async throws {
+    /// - Parameters:
+    ///   - certificate: The name of one of ``TestCertificates``.
+    ///   - port: 0 for a free one.
+    package init(_ certificate: String = "server", _ options: [String] = [], port given: Int = 0) async throws {
         guard let certificates = TestCertificates.shared else {
             throw ChildProcess.Failure(description: "openssl could not make certificates")
         }
         process = try ChildProcess(
             "openssl",
-            ["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", certificates.path("\(certificate).pem")] + options)
+            ["s_server", "-accept", "127.0.0.1:\(given)", "-www", "-cert", certificates.path("\(certificate).pem")]
+                + options)
         port = try await process.awaitOutput("a port") { output in
-            output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("ACCEPT ") && $0.contains(":") }
+            // Without an address, as openssl writes it, the port is the given one.
+            if given > 0 { return output.contains("ACCEPT") ? given : nil }
+            return output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("ACCEPT ") && $0.contains(":") }
                 .flatMap { $0.split(separator: ":").last }.flatMap { Int($0) }
         }
     }

@@ -322,6 +322,25 @@ def live(page, address, trigger):
     return {"messages": messages, "headers": headers, "form": form, "rows": rows}
 
 
+def outbox(page, address, trigger):
+    """The entries of an outbox, which are read again while they are shown."""
+    load(page, address)
+    import urllib.request
+    page.key("b")
+    page.wait("document.querySelectorAll('#boxes tbody tr').length === 2")
+    before = page.run("document.querySelector('#boxes').innerText")
+    expect(page.run("document.querySelector('#outbox').getAttribute('aria-pressed')") == "true", "the button is not pressed")
+    urllib.request.urlopen(trigger).read()
+    page.wait("document.querySelectorAll('#boxes tbody tr').length === 1")
+    after = page.run("document.querySelector('#boxes').innerText")
+    # The totals take its place, and the list theirs.
+    page.key("t")
+    page.wait("document.querySelector('#boxes').hidden && document.querySelectorAll('.totals tbody tr').length > 1")
+    page.key("t")
+    page.wait("document.querySelectorAll('.row:not([hidden])').length > 0")
+    return {"before": before, "after": after}
+
+
 def pictures(page, address, folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -365,7 +384,7 @@ def pictures(page, address, folder):
     return {"folder": str(folder)}
 
 
-SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, pictures)}
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, outbox, pictures)}
 
 
 def main():

@@ -164,11 +164,14 @@ package enum AtomicFile {
     }
 
     /// Synchronizes a folder, so that the names in it survive a power failure.
-    package static func synchronizeFolder(_ path: String) {
+    package static func synchronizeFolder(_ path: String) { try? synchronizing(path) }
+
+    /// The same, for those who have to know that it was done.
+    package static func synchronizing(_ path: String) throws(SystemError) {
         let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        fsync(descriptor)
-        close(descriptor)
+        guard descriptor >= 0 else { throw SystemError() }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw SystemError() }
     }
 
     /// Synchronizes everything that was written to the file system of a folder (syncfs(2)).

@@ -71,7 +71,10 @@ package final class SQLiteConnection {
 
     /// Keeps the files of the write-ahead log when the last connection closes. SQLite deletes them by name, so if the
     /// folder was removed and made again in between, it would delete those of another database.
-    package func keepLogOnClose() { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
+    package func keepLogOnClose() {
+        // SQLite does not look whether there is a handle.
+        if handle != nil { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
+    }
 
     /// Runs a closure with another busy timeout.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
@@ -90,10 +93,10 @@ package final class SQLiteConnection {
 
     /// Runs a closure in a transaction for writing, which is rolled back when the closure throws.
     package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
-        try execute("BEGIN IMMEDIATE")
+        try run("BEGIN IMMEDIATE") { _ in }
         do {
             let result = try body()
-            try execute("COMMIT")
+            try run("COMMIT") { _ in }
             return result
         } catch {
             if isInTransaction { try? execute("ROLLBACK") }

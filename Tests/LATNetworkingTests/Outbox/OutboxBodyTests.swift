@@ -19,7 +19,7 @@ import Testing
     private var folder: String { fixture.folder }
 
     private func open(_ change: (inout Outbox.Configuration) -> Void = { _ in }) throws -> Outbox {
-        try fixture.open(change)
+        try fixture.open(nil, change)
     }
 
     private func file(_ name: String, _ bytes: Data) throws -> String {

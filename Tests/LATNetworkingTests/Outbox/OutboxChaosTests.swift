@@ -8,11 +8,12 @@ import Testing
 @testable import LATClient
 @testable import LATTransfers
 
-/// Senders that are killed, and a server that fails: each entry has its effect once, in the order of its group.
+/// Senders and servers that are killed, answers that are cut or late, full disks and clocks that are set back: each entry has its
+/// effect once, in the order of its group.
 ///
 /// `LAT_OUTBOX_ROUNDS=30 LAT_OUTBOX_ENTRIES=200` runs the long form, with ten kills each.
-@Suite(.timeLimit(.minutes(30))) struct OutboxChaosTests {
-    /// A server that keeps what each key has done.
+@Suite(.timeLimit(.minutes(60))) struct OutboxChaosTests {
+    /// A server that can be killed and started again, and what each key has done.
     private final class Ledger: Sendable {
         struct State {
             /// The bodies in the order in which they had their effect.
@@ -23,18 +24,44 @@ import Testing
         }
 
         let state: Mutex<State>
+        private let server: Mutex<MockServer>
+        let url: String
 
-        init(_ seed: UInt64) { state = Mutex(State(random: SeededGenerator(seed: seed))) }
+        init(_ seed: UInt64) throws {
+            state = Mutex(State(random: SeededGenerator(seed: seed)))
+            let first = try MockServer()
+            url = first.url("/entries")
+            server = Mutex(first)
+            first.fallback { [self] in reply(to: $0) }
+        }
+
+        var effects: [String] { state.withLock(\.effects) }
 
         /// Waits for a number of effects. On a busy machine a new sender needs seconds to start, and after a failure of the store
         /// it pauses up to half a minute.
-        func wait(for count: Int) async throws {
-            try await within(.seconds(120), "\(count) effects") { [self] in
-                while state.withLock({ $0.effects.count }) < count { try await Task.sleep(for: .milliseconds(5)) }
+        func wait(for count: Int) throws {
+            let start = ContinuousClock.now
+            while effects.count < count {
+                guard ContinuousClock.now - start < .seconds(120) else {
+                    throw MountNamespace.Failure(description: "\(effects.count) of \(count) effects after two minutes")
+                }
+                usleep(5_000)
             }
         }
 
-        func reply(to request: RecordedRequest) -> MockReply {
+        /// Closes all connections, refuses new ones for a moment, and listens again.
+        func restart() throws {
+            let old = server.withLock { $0 }
+            old.stop()
+            usleep(100_000)
+            let new = try MockServer(port: old.port)
+            new.fallback { [self] in reply(to: $0) }
+            server.withLock { $0 = new }
+        }
+
+        func stop() { server.withLock { $0 }.stop() }
+
+        private func reply(to request: RecordedRequest) -> MockReply {
             state.withLock { state in
                 state.requests += 1
                 let chance = Int.random(in: 0..<20, using: &state.random)
@@ -45,61 +72,98 @@ import Testing
                 if state.keys.insert(key).inserted {
                     state.effects.append(String(decoding: request.body, as: UTF8.self))
                 }
-                // The effect is there, and the answer is late, or lost.
+                // The effect is there, and the answer is lost, late, or later than anybody waits for it.
                 if chance == 3 { return .status(200).closing(afterBytes: 5) }
                 if chance == 4 { return .status(200).delayed(by: .milliseconds(30)) }
+                if chance == 5 { return .status(200).delayed(by: .seconds(3)) }
                 return .status(200)
             }
         }
     }
 
     private static func number(_ name: String) -> Int? { ProcessInfo.processInfo.environment[name].flatMap { Int($0) } }
+    private static let rounds = number("LAT_OUTBOX_ROUNDS")
+    private static let count = number("LAT_OUTBOX_ENTRIES") ?? 60
 
-    @Test func everyEntryEndsOnceInOrder() async throws {
-        let rounds = Self.number("LAT_OUTBOX_ROUNDS") ?? 2
-        let count = Self.number("LAT_OUTBOX_ENTRIES") ?? 60
-        let kills = rounds > 2 ? 10 : 3
-        for round in 0..<rounds {
-            let directory = try TemporaryDirectory()
-            let folder = directory.path(of: "outbox")
-            let ledger = Ledger(UInt64(round))
-            let server = try MockServer()
-            server.fallback { ledger.reply(to: $0) }
-            var random = SeededGenerator(seed: UInt64(100 + round))
-            // Two processes: one adds and sends, the other one waits for the seat.
-            var children = try (0..<2).map { try sender($0, folder, server, count) }
-            var killed = 0
-            while killed < kills {
-                let goal = ledger.state.withLock { $0.effects.count } + count / (kills + 2)
-                try await ledger.wait(for: min(goal, count - 1))
-                let index = Int.random(in: 0..<2, using: &random)
-                children[index].kill()
-                killed += 1
-                children[index] = try sender(index, folder, server, count)
-            }
-            try await ledger.wait(for: count)
-            for child in children { child.kill() }
-            // What was answered and not yet recorded is sent again, with its key.
-            let central = try CentralRequestManager.make()
-            let outbox = try Outbox(folder: folder, manager: central, configuration: Self.configuration)
-            #expect(outbox.damage == nil)
-            try await outbox.waitUntilSent()
-            #expect(try await outbox.entries.isEmpty)
-            await outbox.close()
-            let (effects, requests) = ledger.state.withLock { ($0.effects, $0.requests) }
-            #expect(effects.count == count && Set(effects).count == count, "round \(round)")
-            for group in 0..<4 {
-                let numbers = effects.filter { $0.hasPrefix("\(group)-") }.compactMap { Int($0.dropFirst(2)) }
-                #expect(numbers == numbers.sorted(), "round \(round), group \(group)")
-            }
-            #expect(directory.contents.filter { $0.hasPrefix("outbox/bodies/") }.isEmpty)
-            if rounds > 2 { print("round \(round): \(count) entries, \(requests) requests, \(killed) kills") }
+    @Test func everyEntryEndsOnceInOrder() throws {
+        for round in 0..<max(1, Self.rounds ?? 2) {
+            try Self.check(round, in: TemporaryDirectory(), hasFullDisks: false)
         }
     }
 
-    private func sender(_ index: Int, _ folder: String, _ server: MockServer, _ count: Int) throws -> RoleProcess {
-        try RoleProcess(
-            index == 0 ? "add and send" : "send", [folder, server.url("/entries"), "\(count)"], of: "OutboxRoles")
+    @Test(.needsMountNamespaces)
+    func fullDiskAndSetClockLoseNoEntry() async throws {
+        for round in 0..<max(1, Self.rounds ?? 1) {
+            let directory = try TemporaryDirectory()
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                continuation.resume(
+                    with: Result {
+                        try MountNamespace.run {
+                            let disk = directory.path(of: "disk")
+                            try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
+                            try MountNamespace.mount(on: disk, size: "3m")
+                            defer { try? MountNamespace.unmount(disk) }
+                            try Self.check(round, in: directory, hasFullDisks: true)
+                        }
+                    })
+            }
+        }
+    }
+
+    /// One run. It blocks, because the threads of a mount namespace are those that it starts.
+    private static func check(_ round: Int, in directory: TemporaryDirectory, hasFullDisks: Bool) throws {
+        let kills = rounds == nil ? 3 : 10
+        // Every other round has entries without groups, which are sent in any order and read ahead.
+        let hasGroups = round % 2 == 0
+        let disk = directory.path(of: "disk")
+        let folder = disk + "/outbox"
+        let ledger = try Ledger(UInt64(round))
+        defer { ledger.stop() }
+        var random = SeededGenerator(seed: UInt64(100 + round))
+        func process(_ role: String) throws -> RoleProcess {
+            // The clock of each process shows another time.
+            let offset = hasFullDisks ? [-259_200_000, -3_600_000, 0, 7_200_000].randomElement(using: &random) ?? 0 : 0
+            return try RoleProcess(
+                role,
+                [
+                    folder, ledger.url, "\(count / 2)", directory.path(of: "added"), "\(offset)",
+                    hasGroups ? "groups" : "none",
+                ], of: "OutboxRoles")
+        }
+        // Both add, and one of them sends what both have added.
+        var children = try (0..<2).map { try process("add and send \($0)") }
+        for kill in 0..<kills {
+            try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1))
+            switch kill % 3 {
+            case 0 where hasFullDisks:
+                // Nothing more can be written for a moment, and then it can.
+                let file = disk + "/filler"
+                let descriptor = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+                let bytes = [UInt8](repeating: 1, count: 4_096)
+                while write(descriptor, bytes, bytes.count) > 0 {}
+                close(descriptor)
+                usleep(200_000)
+                unlink(file)
+            case 1: try ledger.restart()
+            default: break
+            }
+            let index = Int.random(in: 0..<2, using: &random)
+            children[index].kill()
+            children[index] = try process("add and send \(index)")
+        }
+        try ledger.wait(for: count)
+        for child in children { child.kill() }
+        // What was answered and not yet recorded is sent again, with its key.
+        #expect(try process("finish").finish().text == "0 entries, no damage")
+        let (effects, requests) = ledger.state.withLock { ($0.effects, $0.requests) }
+        #expect(effects.count == count && Set(effects).count == count, "round \(round)")
+        for group in hasGroups ? ["00", "01", "10", "11"] : [] {
+            let numbers = effects.filter { $0.hasPrefix("\(group)-") }.compactMap { Int($0.dropFirst(3)) }
+            #expect(numbers == numbers.sorted() && numbers.count == count / 4, "round \(round), group \(group)")
+        }
+        let bodies = try FileManager.default.contentsOfDirectory(atPath: folder + "/bodies")
+        #expect(bodies.isEmpty)
+        if rounds != nil { print("round \(round): \(count) entries, \(requests) requests, \(kills) kills") }
     }
 
     static var configuration: Outbox.Configuration {

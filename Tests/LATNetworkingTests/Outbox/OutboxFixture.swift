@@ -20,9 +20,11 @@ struct OutboxFixture {
 
     var folder: String { directory.path(of: "outbox") }
 
-    func open(_ change: (inout Outbox.Configuration) -> Void = { _ in }) throws -> Outbox {
+    func open(
+        _ manager: CentralRequestManager? = nil, _ change: (inout Outbox.Configuration) -> Void = { _ in }
+    ) throws -> Outbox {
         var configuration = Outbox.Configuration()
         change(&configuration)
-        return try Outbox(folder: folder, manager: central, configuration: configuration)
+        return try Outbox(folder: folder, manager: manager ?? central, configuration: configuration)
     }
 }

@@ -23,25 +23,55 @@ import Testing
                 try await outbox.add(HTTPRequest("POST", arguments[1], body: .text("\(number)")), group: "numbers")
                 RoleProcess.say("\(number)\n")
             }
-        // Sends until it is killed. Its keys are those of the entries, so a restart adds none again that is still there.
-        case "send", "add and send":
+        case "send":
             let outbox = try Outbox(
                 folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
-            if role == "add and send" {
-                // The numbers that this process added before it was killed are in a file.
-                let path = arguments[0] + ".added"
-                let start = (try? String(contentsOf: URL(filePath: path), encoding: .utf8)).flatMap { Int($0) } ?? 0
-                for number in start..<(Int(arguments[2]) ?? 0) {
-                    var request = HTTPRequest("POST", arguments[1], body: .text("\(number % 4)-\(number)"))
-                    request.idempotencyKey = "key-\(number)"
-                    try await outbox.add(request, group: "\(number % 4)")
-                    try Data("\(number + 1)".utf8).write(to: URL(filePath: path), options: .atomic)
-                }
-            }
             while try await !outbox.load.isSender { try await Task.sleep(for: .milliseconds(20)) }
             RoleProcess.say("ready\n")
             try await Task.sleep(for: .seconds(600))
+        case "add and send 0", "add and send 1": try await addAndSend(role.suffix(1), arguments)
+        case "finish":
+            let outbox = try Outbox(
+                folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
+            try await outbox.waitUntilSent()
+            RoleProcess.say("\(try await outbox.entries.count) entries, \(outbox.damage?.message ?? "no damage")")
+            await outbox.close()
         default: throw NetworkError(.other, message: "no role")
+        }
+    }
+
+    /// Sends until it is killed. The keys are those of the entries, so a restart adds none again that is still there.
+    private func addAndSend(_ index: Substring, _ arguments: [String]) async throws {
+        let central = try CentralRequestManager.make { $0.timeout = .seconds(1) }
+        // The numbers that this process added before it was killed are in a file.
+        let path = arguments[3] + index
+        let start = (try? String(contentsOf: URL(filePath: path), encoding: .utf8)).flatMap { Int($0) } ?? 0
+        let outbox = try await repeatingWhileFull {
+            try Outbox(folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration) {
+                var reading = OutboxClock.Reading.now
+                reading.wall += Int64(arguments[4]) ?? 0
+                return reading
+            }
+        }
+        for number in start..<(Int(arguments[2]) ?? 0) {
+            let group = "\(index)\(number % 2)"
+            let kept = arguments[5] == "groups" ? group : nil
+            var request = HTTPRequest("POST", arguments[1], body: .text("\(group)-\(number)"))
+            request.idempotencyKey = "key-\(index)-\(number)"
+            _ = try await repeatingWhileFull { [request] in
+                try await outbox.add(request, group: kept)
+            }
+            try Data("\(number + 1)".utf8).write(to: URL(filePath: path), options: .atomic)
+        }
+        try await Task.sleep(for: .seconds(600))
+        await outbox.close()
+    }
+
+    private func repeatingWhileFull<Value>(_ body: () async throws -> Value) async throws -> Value {
+        while true {
+            do { return try await body() } catch let error as NetworkError where error.outboxFailure == .diskFull {
+                try await Task.sleep(for: .milliseconds(20))
+            }
         }
     }
 }

@@ -72,8 +72,28 @@ import Testing
         let failure = NetworkError(
             .httpStatus, message: "", response: HTTPResponse(status: 409, url: "http://a.test"))
         #expect(
-            rule.verdict(after: failure, .init(count: 2, hasUnseen: true)) == .wait(.seconds(2), pausesTarget: false))
-        #expect(OutboxRule().verdict(after: failure, .init(count: 10, hasUnseen: true)) == .refused)
+            rule.verdict(after: failure, .init(count: 2, unseen: 1)) == .wait(.seconds(2), pausesTarget: false))
+        #expect(rule.verdict(after: failure, .init(count: 2)) == .refused)
+        // Ten of them are repeated, however many other attempts there were.
+        #expect(
+            OutboxRule().verdict(after: failure, .init(count: 99, unseen: 10))
+                == .wait(.seconds(300), pausesTarget: false))
+        #expect(OutboxRule().verdict(after: failure, .init(count: 11, unseen: 11)) == .refused)
+    }
+
+    @Test func attemptThatNeverLeftIsNotUnseen() {
+        func mayHaveArrived(_ kind: NetworkError.Kind, _ status: Int? = nil) -> Bool {
+            let response = status.map { HTTPResponse(status: $0, url: "http://a.test") }
+            return OutboxRule.mayHaveArrived(NetworkError(kind, message: "", response: response))
+        }
+        for kind in [NetworkError.Kind.tls(.expired), .proxy, .circuitOpen, .authentication, .provider, .connect] {
+            #expect(!mayHaveArrived(kind), "\(kind)")
+        }
+        for kind in [NetworkError.Kind.connectionLost, .timeout(.total), .cancelled, .protocolViolation] {
+            #expect(mayHaveArrived(kind), "\(kind)")
+        }
+        #expect(
+            mayHaveArrived(.httpStatus, 502) && mayHaveArrived(.httpStatus, 504) && !mayHaveArrived(.httpStatus, 503))
     }
 
     @Test func redirectToAnotherPlaceIsNoSuccess() {
@@ -110,6 +130,17 @@ import Testing
         targets.ends("a")
         targets.succeeded("a")
         #expect(targets.isOpen("a", at: 130) && targets.nextOpening(after: 0) == nil)
+    }
+
+    @Test func targetWithAWaitingRequestIsClosed() {
+        var targets = OutboxTargets()
+        targets.waits("a", true)
+        targets.waits("a", true)
+        #expect(!targets.isOpen("a", at: 0) && targets.isOpen("b", at: 0) && targets.closed(at: 0) == ["a"])
+        targets.waits("a", false)
+        #expect(!targets.isOpen("a", at: 0) && targets.nextOpening(after: 0) == nil)
+        targets.waits("a", false)
+        #expect(targets.isOpen("a", at: 0) && targets.closed(at: 0).isEmpty)
     }
 
     @Test func unreachableTargetWaitsToBeOpened() {

@@ -82,7 +82,7 @@ import Testing
             case 6:
                 guard let chosen, !model.items[chosen].isDead else { continue }
                 let row = try #require(try store.read { try $0.entry(model.items[chosen].id) })
-                try store.write { try $0.end(row, .refused, answer: nil, isTold: true) }
+                _ = try store.write { try $0.end(row, .refused, answer: nil, isTold: true) }
                 (model.items[chosen].isDead, model.items[chosen].isSending) = (true, false)
             case 7:
                 guard let chosen, model.items[chosen].isDead else { continue }
@@ -133,14 +133,13 @@ import Testing
         limits.maxCount = 10_000
         do {
             let (store, _) = try OutboxStore.opening(folder)
-            try store.write { connection in
+            try store.write { transaction in
                 for number in 0..<2_000 {
                     var row = OutboxRow()
                     (row.key, row.target, row.size) = ("\(number)", "t", 100)
                     row.request = Data(String(repeating: "x", count: 400).utf8)
-                    _ = try connection.add(row, limits)
+                    _ = try transaction.add(row, limits)
                 }
-                return try connection.execute("SELECT 1")
             }
         }
         // Closing has moved everything into the file itself.
@@ -156,6 +155,152 @@ import Testing
         #expect(try store.read { try $0.number("SELECT count FROM outbox") } == Int64(kept.count))
         #expect(try store.read { try $0.candidates(at: 0, limit: 5_000, closed: []).count } == kept.count)
         #expect(directory.contents.contains { $0.hasPrefix("box/outbox.sqlite.damaged-") })
+    }
+
+    @Test func damageFoundByAReadIsMended() async throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        var configuration = Outbox.Configuration()
+        configuration.limit = 0
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            try store.write { transaction in
+                for number in 0..<2_000 {
+                    var row = OutboxRow()
+                    (row.key, row.target) = ("\(number)", "t")
+                    row.request = Data(String(repeating: "x", count: 3_000).utf8)
+                    _ = try transaction.add(row, configuration)
+                }
+            }
+        }
+        // So large a database is not looked through when it is opened.
+        let path = folder + "/outbox.sqlite"
+        var bytes = try Data(contentsOf: URL(filePath: path))
+        for index in bytes.count / 2..<bytes.count / 2 + 8_192 { bytes[index] = 0xA5 }
+        try bytes.write(to: URL(filePath: path))
+        let outbox = try Outbox(folder: folder, manager: CentralRequestManager.make(), configuration: configuration)
+        #expect(outbox.damage == nil)
+        var changes = outbox.changes.makeAsyncIterator()
+        let kept = try await outbox.entries
+        #expect(kept.count > 1_000 && kept.count < 2_000)
+        var trouble: NetworkError?
+        while trouble == nil, let change = await changes.next() {
+            if case .trouble(let error) = change { trouble = error }
+        }
+        #expect(trouble?.message.contains(".damaged-") == true)
+        await outbox.close()
+    }
+
+    @Test func countsAreMendedWhenEntriesAreGone() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        let rows = try store.write { transaction in
+            try (0..<4).map { number in
+                var row = OutboxRow()
+                (row.key, row.target, row.size, row.group) = ("\(number)", "t", 10, number < 2 ? "g" : nil)
+                return try transaction.add(row, Outbox.Configuration()).row
+            }
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [1, 3, 4])
+        // Another process has dropped one of them.
+        try store.write { try $0.remove(rows[2]) }
+        try store.write { try $0.remove([rows[0], rows[2]]) }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [2, 4])
+        #expect(try store.read { try $0.number("SELECT count FROM outbox") } == 2)
+        #expect(try store.read { try $0.number("SELECT size FROM outbox") } == 20)
+    }
+
+    @Test func takeoverKnowsWhatWasInFlight() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            for (number, key) in [nil, "k", nil].enumerated() {
+                var row = OutboxRow()
+                (row.key, row.target, row.supersedes) = ("\(number)", "t", key)
+                let added = try transaction.add(row, Outbox.Configuration())
+                if key != nil { _ = try transaction.begin(added.row) }
+            }
+            transaction.keepFlight([1, 2])
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: [], except: { $0 == 1 }).map(\.id) } == [3])
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1, 1, 0])
+        // Each takeover concerns only what the process before it was sending.
+        try store.write { $0.keepFlight([3]) }
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.entries("1 ORDER BY id").map(\.unseen) } == [1, 1, 1])
+    }
+
+    @Test func markIsTakenBackWithoutAFlight() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            var row = OutboxRow()
+            (row.key, row.target, row.supersedes) = ("1", "t", "k")
+            _ = try transaction.begin(try transaction.add(row, Outbox.Configuration()).row)
+        }
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).isEmpty })
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1])
+    }
+
+    @Test func candidatesAreFewAndNotExpired() throws {
+        let directory = try TemporaryDirectory()
+        let (store, _) = try OutboxStore.opening(directory.path(of: "box"))
+        try store.write { transaction in
+            for number in 1...4 {
+                var row = OutboxRow()
+                (row.key, row.target, row.request) = ("\(number)", "t", Data(repeating: 0x20, count: 60))
+                row.expires = number == 1 ? 5 : nil
+                _ = try transaction.add(row, Outbox.Configuration())
+            }
+        }
+        #expect(try store.read { try $0.candidates(at: 4, limit: 9, closed: []).map(\.id) } == [1, 2, 3, 4])
+        #expect(try store.read { try $0.candidates(at: 5, limit: 9, closed: ["a"]).map(\.id) } == [2, 3, 4])
+        // The requests count, too.
+        let few = try store.read { try $0.candidates(at: 5, limit: 9, closed: [], enough: (1, 100)) }
+        #expect(few.map(\.id) == [2, 3])
+    }
+
+    @Test func firstVersionIsChanged() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        do {
+            let (store, _) = try OutboxStore.opening(folder)
+            try store.write { transaction in
+                for key in [nil, "k"] {
+                    var row = OutboxRow()
+                    (row.key, row.target, row.supersedes) = (key ?? "", "t", key)
+                    _ = try transaction.add(row, Outbox.Configuration())
+                }
+            }
+            try store.write {
+                try $0.connection.execute(
+                    "ALTER TABLE outbox DROP COLUMN flight; DROP INDEX ended; UPDATE entries SET sending = 1; "
+                        + "PRAGMA user_version = 1")
+            }
+        }
+        let (store, _) = try OutboxStore.opening(folder)
+        #expect(try store.write { try $0.takeOver() }.isEmpty)
+        #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.unseen) } == [1, 1])
+        let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'ended'"
+        #expect(try store.read { try $0.number("PRAGMA user_version") } == 2)
+        #expect(try store.read { try $0.number(indexes) } == 1)
+    }
+
+    @Test func failedReconnectionIsTriedAgain() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.path(of: "box")
+        let (one, _) = try OutboxStore.opening(folder)
+        let (other, _) = try OutboxStore.opening(folder)
+        _ = try one.replaceDamaged(NetworkError(.storage, message: "a test says so"))
+        try one.write { try $0.connection.execute("PRAGMA user_version = 9") }
+        for _ in 0..<2 {
+            let error = #expect(throws: NetworkError.self) { try other.read { try $0.entries("1") } }
+            #expect(error?.message.contains("later version") == true)
+        }
+        try one.write { try $0.connection.execute("PRAGMA user_version = 2") }
+        #expect(try other.read { try $0.entries("1") }.isEmpty)
     }
 
     @Test func settingAsideIsFinishedAfterACrash() throws {

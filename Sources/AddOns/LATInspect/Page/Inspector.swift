@@ -38,6 +38,7 @@ public final class Inspector: RequestAccessory {
     public static let variable = "LAT_INSPECT"
 
     let calls: InspectedCalls
+    private let outboxes = InspectedOutboxes()
     private let server = Mutex<PageServer?>(nil)
     private let writer = Mutex<SessionWriter?>(nil)
 
@@ -102,11 +103,18 @@ public final class Inspector: RequestAccessory {
         // The lock is held, so that two callers get one server.
         try server.withLock { server in
             if let server { return server.address }
-            let made = try PageServer(.calls(calls), program: Self.program, port: port, resender: Resender(calls))
+            let made = try PageServer(
+                .calls(calls), program: Self.program, port: port, resender: Resender(calls), outboxes: outboxes)
             server = made
             return made.address
         }
     }
+
+    /// Shows the entries of an outbox on the page, too: how many there are, and for each what it waits for or what ended it. The
+    /// outbox is not kept alive.
+    ///
+    /// The page of `lat inspect`, which another process serves, shows only the calls of an outbox.
+    public func observe(_ outbox: Outbox) { outboxes.add(outbox) }
 
     /// Closes the page. Calls are still recorded, so that it can be started again with the same calls.
     public func stop() { server.withLock { $0.take() }?.stop() }

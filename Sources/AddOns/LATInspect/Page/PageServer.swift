@@ -23,6 +23,7 @@ package final class PageServer: Sendable {
     private let source: Source
     private let hello: Hello
     private let resender: Resender?
+    private let outboxes: InspectedOutboxes?
     private let token = Hexadecimal.random(byteCount: 32)
     private let session = Hexadecimal.random(byteCount: 32)
     /// The path of the cookie. Browsers send a cookie to all ports of a host, but only below its path.
@@ -36,10 +37,13 @@ package final class PageServer: Sendable {
     /// - Parameters:
     ///   - program: The title of the page.
     ///   - resender: Sends requests again; `nil` for a page that only shows a file.
+    ///   - outboxes: Outboxes of this process. Default: none.
     /// - Throws: ``NetworkError`` when the port is in use.
-    init(_ source: Source, program: String, port: Int, resender: Resender? = nil) throws {
+    init(
+        _ source: Source, program: String, port: Int, resender: Resender? = nil, outboxes: InspectedOutboxes? = nil
+    ) throws {
         self.source = source
-        self.resender = resender
+        (self.resender, self.outboxes) = (resender, outboxes)
         var file: String?
         if case .file(let name, _) = source { file = name }
         hello = Hello(run: Hexadecimal.random(byteCount: 8), program: program, file: file)
@@ -117,6 +121,7 @@ package final class PageServer: Sendable {
         switch (request.method, request.path) {
         case ("GET", "/hello"): return .json(hello)
         case ("POST", "/copy"): return CopyText.answer(request)
+        case ("GET", "/outbox"): return await outboxes?.answer() ?? .json([String]())
         case ("GET", "/file"):
             guard case .file(_, let content) = source else { break }
             return Response("application/json", content)
@@ -221,6 +226,7 @@ let pageFiles: [String: [UInt8]] = [
     "list.js": PackageResources.list_js,
     "main.js": PackageResources.main_js,
     "messages.js": PackageResources.messages_js,
+    "outbox.js": PackageResources.outbox_js,
     "resend.js": PackageResources.resend_js,
     "store.js": PackageResources.store_js,
     "style.css": PackageResources.style_css,

@@ -55,6 +55,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
         var startActions: [@Sendable () -> Void] = []
         /// The progress, once somebody has asked for it.
         var progress: CallProgress?
+        /// Learns when the call begins and ceases to wait for a limit.
+        var limitHandler: (@Sendable (_ isWaiting: Bool) -> Void)?
         /// The result, for those who wait for it beside the call's closures.
         var outcome: Outcome<HTTPResponse>?
     }
@@ -277,6 +279,16 @@ package final class Call: @unchecked Sendable, TransferOwner {
     }
 
     // MARK: Waiting
+
+    /// Has a closure called when the call begins to wait for a limit of its rows or the manager, and when its turn has come.
+    package func observeLimits(_ handler: @escaping @Sendable (_ isWaiting: Bool) -> Void) {
+        state.withLock { $0.limitHandler = handler }
+    }
+
+    func noteLimit(isWaiting: Bool) {
+        watch?.record(isWaiting ? .waiting(.limits) : .waited(.limits))
+        state.withLock(\.limitHandler)?(isWaiting)
+    }
 
     /// Notifies a listener of every change of ``transferState``, and at once when the call is already cancelled.
     package func attach(_ listener: any TransferListener) {

@@ -105,10 +105,12 @@ extension CentralRequestManager {
                 let ending = call.finish() ? .failure(call.cancellation) : result
                 gate?.shut()
                 calls.leave(call)
-                call.settle(ending.map(\.1))
-                call.watch?.willFinish(ending.map(\.1))
-                deliver(RequestTask(call), ending.map(\.0))
-                call.watch?.didFinish(ending.map(\.1))
+                // Closures: a key path of a generic tuple would be made anew each time.
+                let response = ending.map { $0.1 }
+                call.settle(response)
+                call.watch?.willFinish(response)
+                deliver(RequestTask(call), ending.map { $0.0 })
+                call.watch?.didFinish(response)
             }
         }
         return RequestTask(call)

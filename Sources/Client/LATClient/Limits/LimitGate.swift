@@ -52,9 +52,9 @@ final class LimitGate: Sendable {
         while true {
             let pause = state.withLock { $0.queue.pause(of: host, at: clock.now()) }
             guard pause > .zero else { return }
-            call.watch?.record(.waiting(.limits))
+            call.noteLimit(isWaiting: true)
             try await clock.wait(pause, for: call)
-            call.watch?.record(.waited(.limits))
+            call.noteLimit(isWaiting: false)
         }
     }
 
@@ -187,9 +187,9 @@ package struct LimitedCall: Sendable {
         _ waiter: Waiter<Void>, raised: @escaping @Sendable (RequestPriority) -> Void
     ) async throws {
         if let result = waiter.result { return try result.get() }
-        call.watch?.record(.waiting(.limits))
+        call.noteLimit(isWaiting: true)
         try await waiter.value(for: call) { raised($0.priority) }
-        call.watch?.record(.waited(.limits))
+        call.noteLimit(isWaiting: false)
     }
 }
 

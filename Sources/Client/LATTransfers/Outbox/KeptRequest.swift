@@ -22,40 +22,77 @@ struct KeptRequest: Sendable {
         case entity(EntityPlan)
     }
 
-    /// Makes the call of an entry.
-    ///
-    /// - Parameter row: the entry, with the bytes of the body.
-    /// - Throws: ``NetworkError/Kind/requestBody`` for a file that is gone.
-    func call(_ row: OutboxRow, folder: String) throws(NetworkError) -> Call {
-        var options = RequestOptions(kept: json["options"])
-        // The outbox repeats the request itself, when it is due.
-        options.retries = 0
-        // Nobody waits for a fast response.
-        options.hedge = .off
-        options.waitsForConnectivity = false
-        options.cachePolicy = .networkOnly
-        options.duplicates = .allow
-        options.priority = options.priority ?? RequestPriority(rawValue: Int(row.priority))
-        // The name by which the inspector, HAR and traces show these calls.
-        options.tag = options.tag ?? "outbox"
-        options.userInfo["outbox"] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
-        var headers = HTTPHeaders(kept: json["headers"])
-        headers["Idempotency-Key"] = row.key
-        let bodies = KeptBody(row.body, folder: folder)
-        let body = try json["body"].map { kept throws(NetworkError) in try bodies.body(kept) }
-        if json["route"] != nil {
-            options.headers = headers
-            var files: [UploadFile] = []
-            for part in json["files"]?.array ?? [] { files.append(try bodies.part(part)) }
-            guard let plan = EntityPlan(kept: json, body: body, files: files, options: options) else {
-                throw Self.damaged
-            }
-            return .entity(plan)
+    /// What is made of the JSON once for all entries that have the same.
+    struct Prepared: Sendable {
+        /// The files of the folder that belong to the entry.
+        let files: [String]
+        private let json: JSONValue
+        private let options: RequestOptions
+        private let headers: HTTPHeaders
+        /// The request without its body, and the type of the body; `nil` for an entity, and for a body that is not in the row.
+        private var plain: (request: HTTPRequest, type: String?)?
+
+        init(_ kept: KeptRequest) {
+            json = kept.json
+            files = kept.ownFiles
+            var options = RequestOptions(kept: json["options"])
+            // The outbox repeats the request itself, when it is due.
+            options.retries = 0
+            // Nobody waits for a fast response.
+            options.hedge = .off
+            options.waitsForConnectivity = false
+            options.cachePolicy = .networkOnly
+            options.duplicates = .allow
+            // The name by which the inspector, HAR and traces show these calls.
+            options.tag = options.tag ?? "outbox"
+            self.options = options
+            headers = HTTPHeaders(kept: json["headers"])
+            let body = json["body"]?.object ?? [:]
+            guard let method = json["method"]?.string, let url = json["url"]?.string, json["body"] != nil,
+                body.keys.allSatisfy({ $0 == "type" })
+            else { return }
+            var request = HTTPRequest(method, url, headers: headers)
+            request.options = options
+            request.headers = headers
+            plain = (request, body["type"]?.string)
         }
-        guard let method = json["method"]?.string, let url = json["url"]?.string else { throw Self.damaged }
-        var request = HTTPRequest(method, url, headers: headers, body: body)
-        request.options = options
-        return .request(request)
+
+        /// Makes the call of an entry.
+        ///
+        /// - Parameter row: the entry, with the bytes of the body.
+        /// - Throws: ``NetworkError/Kind/requestBody`` for a file that is gone.
+        func call(_ row: OutboxRow, folder: String) throws(NetworkError) -> Call {
+            if let plain {
+                var request = plain.request
+                complete(&request.options, row)
+                request.headers["Idempotency-Key"] = row.key
+                request.body = .data(row.body, contentType: plain.type)
+                return .request(request)
+            }
+            var (options, headers) = (options, headers)
+            complete(&options, row)
+            headers["Idempotency-Key"] = row.key
+            let bodies = KeptBody(row.body, folder: folder)
+            let body = try json["body"].map { kept throws(NetworkError) in try bodies.body(kept) }
+            if json["route"] != nil {
+                options.headers = headers
+                var files: [UploadFile] = []
+                for part in json["files"]?.array ?? [] { files.append(try bodies.part(part)) }
+                guard let plan = EntityPlan(kept: json, body: body, files: files, options: options) else {
+                    throw KeptRequest.damaged
+                }
+                return .entity(plan)
+            }
+            guard let method = json["method"]?.string, let url = json["url"]?.string else { throw KeptRequest.damaged }
+            var request = HTTPRequest(method, url, headers: headers, body: body)
+            request.options = options
+            return .request(request)
+        }
+
+        private func complete(_ options: inout RequestOptions, _ row: OutboxRow) {
+            options.priority = options.priority ?? RequestPriority(rawValue: Int(row.priority))
+            options.userInfo["outbox"] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
+        }
     }
 
     static let damaged = NetworkError(
@@ -77,8 +114,9 @@ struct KeptRequest: Sendable {
     /// The files of the folder that belong to the entry.
     var ownFiles: [String] {
         let body = json["body"]
-        let parts = (body?["parts"]?.array ?? []) + (json["files"]?.array ?? [])
-        return ([body].compactMap { $0 } + parts).compactMap { $0["file"]?.string }
+        var names = [body?["file"]?.string].compactMap { $0 }
+        for parts in [body?["parts"], json["files"]] { names += (parts?.array ?? []).compactMap { $0["file"]?.string } }
+        return names
     }
 }
 
@@ -278,7 +316,7 @@ struct BodyWriter {
     }
 
     /// Has the names of the files on the disk.
-    func synchronize() { if !files.isEmpty { AtomicFile.synchronizeFolder(folder) } }
+    func synchronize() throws(NetworkError) { if !files.isEmpty { try OutboxStore.synchronize(folder) } }
 
     /// Removes the files, because their entry was not added.
     func discard() { for name in files { unlink("\(folder)/\(name)") } }

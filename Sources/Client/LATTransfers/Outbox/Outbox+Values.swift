@@ -167,6 +167,8 @@ extension Outbox {
         case diskFull
         /// The file of a body cannot be read, copied or linked.
         case file(path: String)
+        /// A dead letter has the idempotency key of the request. Retry or drop it.
+        case deadLetter(id: Entry.ID)
         /// The store cannot be read or written.
         case store
     }

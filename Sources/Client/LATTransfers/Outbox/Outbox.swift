@@ -21,7 +21,7 @@ import Platform
 /// Any number of processes may have an outbox on one folder. One of them sends for all, and another takes over when it ends. The
 /// outbox sends while it is alive, so keep it; ``close()`` also waits for what is being sent.
 public final class Outbox: Sendable {
-    private let engine: OutboxEngine
+    let engine: OutboxEngine
 
     /// Opens the outbox of a folder, and begins to send what it has.
     ///
@@ -99,7 +99,8 @@ public final class Outbox: Sendable {
 
     /// Adds a request. It is on the disk when this returns.
     ///
-    /// A request with an ``HTTPRequest/idempotencyKey`` of its own that is in the outbox already is not added again.
+    /// A request with an ``HTTPRequest/idempotencyKey`` of its own that is in the outbox already is not added again. If it is a
+    /// dead letter, the error is ``Failure/deadLetter(id:)``.
     ///
     /// - Parameters:
     ///   - request: The request. Its URL may be a path, which is joined to the manager's base URL when it is sent. A stream is
@@ -144,7 +145,7 @@ public final class Outbox: Sendable {
                 }
                 if !writer.files.isEmpty { made.append(writer) }
             }
-            made.first?.synchronize()
+            try made.first?.synchronize()
             let waiter = Waiter<[Entry.ID]>()
             engine.add(OutboxEngine.Adding(rows: rows) { result in waiter.end(result.mapError { $0 }) })
             defer { withExtendedLifetime(hold) {} }
@@ -229,7 +230,7 @@ public final class Outbox: Sendable {
     }
 
     /// What fails together when a server cannot be reached.
-    private static func target(_ url: String) -> String { URLReference.origin(of: url) ?? "base" }
+    private static func target(_ url: String) -> String { URLParts(url).origin ?? "base" }
 
     private var central: CentralRequestManager { engine.central }
 
@@ -250,10 +251,12 @@ public final class Outbox: Sendable {
     public func entries(
         _ states: Set<State> = Set(State.allCases), after number: Entry.ID = 0, limit: Int = 100
     ) async throws -> [Entry] {
+        // The index of dead letters is used only where the condition says that there are no others.
+        let isEnded = states.allSatisfy(\.isDead) ? " AND state > 1" : ""
         let list = states.map { "\($0.number)" }.sorted().joined(separator: ",")
         return try await engine.value { engine in
-            try engine.store.read { connection in
-                try connection.entries("id > ?1 AND state IN (\(list)) ORDER BY id LIMIT ?2") { row in
+            try engine.reading { connection in
+                try connection.entries("id > ?1\(isEnded) AND state IN (\(list)) ORDER BY id LIMIT ?2") { row in
                     row.bind(1, number)
                     row.bind(2, Int64(limit))
                 }
@@ -264,7 +267,7 @@ public final class Outbox: Sendable {
     /// An entry; `nil` if it was sent, dropped or never there.
     public func entry(_ id: Entry.ID) async throws -> Entry? {
         try await engine.value { engine in
-            try engine.store.read { try $0.entry(id) }.map { engine.entry($0) }
+            try engine.reading { try $0.entry(id) }.map { engine.entry($0) }
         }
     }
 
@@ -272,7 +275,7 @@ public final class Outbox: Sendable {
     /// `nil` without a response.
     public func response(to id: Entry.ID) async throws -> HTTPResponse? {
         try await engine.value { engine in
-            try engine.store.read { connection in
+            try engine.reading { connection in
                 try connection.use("SELECT answer FROM entries WHERE id = ?") { row in
                     row.bind(1, id)
                     guard try row.step(), !row.isNull(0) else { return nil }
@@ -324,7 +327,8 @@ public final class Outbox: Sendable {
 
     /// Lets a dead letter wait again, as the last of its group and without expiry. A waiting entry is sent at once.
     ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry.
+    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry, ``NetworkError/Kind/unsupported`` for one that the
+    ///   server has accepted.
     public func retry(_ id: Entry.ID) async throws {
         try await engine.value { try $0.retry(id) }
     }
@@ -341,9 +345,12 @@ public final class Outbox: Sendable {
         try await engine.value { try $0.sendNow() }
     }
 
-    /// Stops sending, and waits for the calls in flight, which are cancelled. What was not sent stays in the folder, and another
-    /// process may send it. Afterwards nothing can be added.
+    /// Stops sending, and waits for the calls in flight, which are cancelled, and up to ten seconds for handlers that run. What
+    /// was not sent stays in the folder, and another process may send it. Afterwards nothing can be added.
+    ///
+    /// A handler that calls it does not wait.
     public func close() async {
+        guard OutboxEngine.handling != ObjectIdentifier(engine) else { return engine.perform { $0.close(nil) } }
         let waiter = Waiter<Void>()
         engine.perform { $0.close(waiter) }
         _ = try? await waiter.uncancelledValue()

@@ -1,18 +1,63 @@
 public import HTTPCore
 public import LATClient
+import Glibc
 import SQLite
 
 // What the app and the command line ask for.
 extension OutboxEngine {
-    func retry(_ id: Int64) throws {
-        let row = try changing(id) { connection, row in
-            if row.state.isDead {
-                try connection.retry(row)
-            } else if row.state == .waiting {
-                try connection.run("UPDATE entries SET due = 0 WHERE id = ?") { $0.bind(1, id) }
+    // MARK: What others see
+
+    func entry(_ row: OutboxRow) -> Outbox.Entry {
+        let request = KeptRequest(row.request)
+        let now = now
+        return Outbox.Entry(
+            id: row.id, state: row.state, method: request?.method, address: request?.address ?? "", group: row.group,
+            supersedes: row.supersedes, tag: request?.tag, handler: row.handler,
+            priority: RequestPriority(rawValue: Int(row.priority)) ?? .normal, idempotencyKey: row.key, size: row.size,
+            added: date(row.added, now: now), expires: row.expires.map { date($0, now: now) }, attempts: row.attempts,
+            nextAttempt: row.due > now ? date(row.due, now: now) : nil, reason: row.reason, status: row.status)
+    }
+
+    func load() throws -> Outbox.Load {
+        var load = Outbox.Load()
+        let now = now
+        try reading { connection in
+            try connection.use("SELECT count, answered, dead, size FROM outbox") { row in
+                guard try row.step() else { return }
+                load.answered = Int(row.integer(1))
+                load.dead = Int(row.integer(2))
+                load.waiting = Int(row.integer(0)) - load.answered - load.dead
+                load.size = row.integer(3)
+            }
+            if load.waiting > 0,
+                let added = try connection.number("SELECT added FROM entries WHERE state = 0 ORDER BY id LIMIT 1")
+            {
+                load.oldest = .milliseconds(max(0, now - added))
             }
         }
-        guard row.state.isDead || row.state == .waiting else { return }
+        load.sending = running.count
+        load.sent = sent.load(ordering: .relaxed)
+        load.failed = failed.load(ordering: .relaxed)
+        load.isSender = isSender
+        load.sender = isSender ? Int(getpid()) : SenderSeat.holder(of: folder)
+        return load
+    }
+
+    // MARK: Changes
+
+    func retry(_ id: Int64) throws {
+        let row = try changing(id) { transaction, row in
+            if row.state.isDead {
+                try transaction.retry(row)
+            } else if row.state == .waiting {
+                try transaction.connection.run("UPDATE entries SET due = 0 WHERE id = ?") { $0.bind(1, id) }
+            } else {
+                throw NetworkError(
+                    .unsupported,
+                    message: "the server has accepted the entry \(id), so it is not sent again; its handler "
+                        + "\"\(row.handler ?? "")\" has not ended: register it, or drop the entry")
+            }
+        }
         results[id] = nil
         if row.state == .waiting {
             targets.openAll(at: now)
@@ -25,30 +70,32 @@ extension OutboxEngine {
 
     func drop(_ id: Int64) throws {
         let row = try changing(id) { try $0.remove($1) }
-        (running[id] ?? nil)?.cancel()
+        running[id]?.task?.cancel()
         results[id] = nil
         removeFiles(of: row)
         hub.send(.dropped(entry(row)))
     }
 
     func sendNow() throws {
-        try writing { try $0.execute("UPDATE entries SET due = 0 WHERE state = 0 AND due > 0") }
+        try writing { try $0.connection.execute("UPDATE entries SET due = 0 WHERE state = 0 AND due > 0") }
+        ahead = nil
         targets.openAll(at: now)
         seat?.ring(isUrgent: true)
     }
 
     private func changing(
-        _ id: Int64, _ change: (SQLiteConnection, OutboxRow) throws -> Void
+        _ id: Int64, _ change: (OutboxTransaction, OutboxRow) throws -> Void
     ) throws -> OutboxRow {
-        let row = try writing { connection -> OutboxRow in
-            guard let row = try connection.entry(id) else {
+        let row = try writing { transaction -> OutboxRow in
+            guard let row = try transaction.connection.entry(id) else {
                 throw NetworkError(
                     .unknownName,
                     message: "the outbox has no entry \(id); it was sent or dropped, or look for it in entries")
             }
-            try change(connection, row)
+            try change(transaction, row)
             return row
         }
+        ahead = nil
         seat?.ring()
         return row
     }

@@ -18,22 +18,27 @@ extension OutboxEngine {
         guard isSender, !isClosed else { return }
         for name in name.map({ [$0] }) ?? Array(handlers.keys) {
             guard let handler = handlers[name], !busyHandlers.contains(name) else { continue }
-            let next = try? store.read { connection in
-                try connection.use(
-                    "SELECT \(OutboxStore.columns), answer FROM entries WHERE told = 0 AND handler = ? ORDER BY place LIMIT 1"
-                ) { row -> (OutboxRow, Data?)? in
-                    row.bind(1, text: name)
-                    guard try row.step() else { return nil }
-                    return (OutboxRow(row), row.isNull(18) ? nil : row.data(18))
-                }
+            let next: (OutboxRow, Data?)?
+            do {
+                next = try readNext(of: name)
+            } catch {
+                hub.send(.trouble(error))
+                busyHandlers.insert(name)
+                callAgain(name)
+                continue
             }
-            guard let (row, answer) = next ?? nil else { continue }
+            guard let (row, answer) = next else {
+                // What is left is of entries that are gone.
+                results = results.filter { $0.value.handler != name }
+                continue
+            }
             busyHandlers.insert(name)
-            let result = results[row.id] ?? Self.result(row, answer)
+            let result = results[row.id]?.result ?? Self.result(row, answer)
             let entry = entry(row)
+            runningHandlers += 1
             Task { [self] in
                 do {
-                    try await handler(entry, result)
+                    try await Self.$handling.withValue(ObjectIdentifier(self)) { try await handler(entry, result) }
                     perform { $0.handled(row, name) }
                 } catch {
                     perform { $0.handlerFailed(row, name, error) }
@@ -42,21 +47,37 @@ extension OutboxEngine {
         }
     }
 
+    /// The next entry of which a handler has to be told, and what is kept of its answer.
+    private func readNext(of name: String) throws(NetworkError) -> (OutboxRow, Data?)? {
+        try reading { connection in
+            try connection.use(
+                "SELECT \(OutboxStore.columns), answer FROM entries WHERE told = 0 AND handler = ? ORDER BY place LIMIT 1"
+            ) { row -> (OutboxRow, Data?)? in
+                row.bind(1, text: name)
+                guard try row.step() else { return nil }
+                return (OutboxRow(row), row.isNull(18) ? nil : row.data(18))
+            }
+        }
+    }
+
     private func handled(_ row: OutboxRow, _ name: String) {
+        runningHandlers -= 1
         handlerFailures[name] = nil
         do {
-            let isTold = try writing { connection in
+            let isTold = try writing { transaction in
                 if row.state == .answered {
-                    try connection.remove(row)
+                    try transaction.remove(row)
                     return true
                 }
                 // One that was retried meanwhile may have ended again, which the handler has not been told.
-                try connection.run("UPDATE entries SET told = 1 WHERE id = ?1 AND state = ?2 AND place = ?3") {
+                try transaction.connection.run(
+                    "UPDATE entries SET told = 1 WHERE id = ?1 AND state = ?2 AND place = ?3"
+                ) {
                     $0.bind(1, row.id)
                     $0.bind(2, row.state.number)
                     $0.bind(3, row.place)
                 }
-                return connection.changeCount > 0
+                return transaction.connection.changeCount > 0
             }
             if isTold { results[row.id] = nil }
         } catch {
@@ -70,6 +91,7 @@ extension OutboxEngine {
     }
 
     private func handlerFailed(_ row: OutboxRow, _ name: String, _ error: any Error) {
+        runningHandlers -= 1
         hub.send(.handlerFailed(entry(row), error))
         callAgain(name)
     }

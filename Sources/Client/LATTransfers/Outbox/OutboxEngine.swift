@@ -20,9 +20,23 @@ final class OutboxEngine: @unchecked Sendable {
         var done: @Sendable (Result<[Int64], NetworkError>) -> Void
     }
 
+    /// An entry that is being sent.
+    ///
+    /// `@unchecked Sendable`: used only on the engine's ``queue``.
+    final class Flight: @unchecked Sendable {
+        var row: OutboxRow
+        var task: RequestTask?
+        /// The files of the folder that belong to the entry.
+        var files: [String] = []
+        /// Whether the call waits for a limit of its row, so that it takes no place.
+        var isWaiting = false
+
+        init(_ row: OutboxRow) { self.row = row }
+    }
+
     /// The end of an attempt.
     struct Ending: Sendable {
-        var row: OutboxRow
+        var flight: Flight
         var result: Result<HTTPResponse, NetworkError>
         var isTransient: Bool
     }
@@ -34,6 +48,8 @@ final class OutboxEngine: @unchecked Sendable {
         var endings: [Ending] = []
         var commands: [@Sendable (OutboxEngine) -> Void] = []
         var isScheduled = false
+        /// Whether a turn is being taken.
+        var isBusy = false
     }
 
     let folder: String
@@ -54,25 +70,37 @@ final class OutboxEngine: @unchecked Sendable {
     var clock: OutboxClock
     var targets = OutboxTargets()
     /// The calls in flight.
-    var running: [Int64: RequestTask?] = [:]
+    var running: [Int64: Flight] = [:]
+    /// The number of them that wait for a limit of their row.
+    var limited = 0
     var groups: Set<String> = []
     /// The ends that could not be written yet, because the disk was full.
-    var unrecorded: [Ending] = []
+    var unrecorded: [Outcome] = []
+    /// The request that was read last. Those of many entries differ only in their bodies.
+    var lastRequest: (data: Data, prepared: KeptRequest.Prepared)?
+    /// Entries that were read before they can be sent; `nil` when they may be others now.
+    var ahead: ReadAhead?
     /// The tasks that wait until a target can be connected to.
     var watches: [String: Task<Void, Never>] = [:]
     var handlers: [String: Handler] = [:]
     /// The handlers that run, or wait until they are called again.
     var busyHandlers: Set<String> = []
     var handlerFailures: [String: Int] = [:]
+    var runningHandlers = 0
+    /// The engine whose handler the current task is.
+    @TaskLocal static var handling: ObjectIdentifier?
     /// The results of entries whose handler has not ended, which are more exact than what is kept.
-    var results: [Int64: Result<HTTPResponse, NetworkError>] = [:]
+    var results: [Int64: (handler: String, result: Result<HTTPResponse, NetworkError>)] = [:]
     var isSender = false
     var isClosed = false
     /// Whether the manager was shut down, so that nothing more can be sent with it.
     var isRetired = false
     private var closing: [Waiter<Void>] = []
+    /// Whether ``close(_:)`` waits no more for handlers, nor until ends can be written.
+    private var isOverdue = false
     private var emptyWaiters: [Waiter<Void>] = []
-    private var timer = 0
+    /// When the next turn is taken by itself.
+    private var nextTurn: DispatchTime?
     /// When the entries to send were looked for last.
     var pickedAt: Int64 = 0
     private var markedAt: Int64 = 0
@@ -98,13 +126,17 @@ final class OutboxEngine: @unchecked Sendable {
 
     /// Begins to send, if no other process does.
     func start() throws(NetworkError) {
-        seat = try SenderSeat(folder) { [weak self] isUrgent in self?.perform { $0.noticed(isUrgent: isUrgent) } }
+        seat = try SenderSeat(folder, isWanted: configuration.limit > 0) { [weak self] isUrgent in
+            self?.perform { $0.noticed(isUrgent: isUrgent) }
+        }
         perform { $0.takeSeat() }
     }
 
     // MARK: The inbox
 
-    func add(_ adding: Adding) { put { $0.addings.append(adding) } }
+    /// Adds entries. While nothing else happens they are written at once, on the thread of the caller, because another thread
+    /// would have to be woken for each of many entries that are added one after the other.
+    func add(_ adding: Adding) { put(atOnce: true) { $0.addings.append(adding) } }
 
     func ended(_ ending: Ending) { put { $0.endings.append(ending) } }
 
@@ -118,23 +150,49 @@ final class OutboxEngine: @unchecked Sendable {
         return try await waiter.uncancelledValue()
     }
 
-    private func put(_ change: (inout Inbox) -> Void) {
-        let isFirst = inbox.withLock { inbox in
+    private func put(atOnce: Bool = false, _ change: (inout Inbox) -> Void) {
+        let (isFirst, isBusy) = inbox.withLock { inbox in
             change(&inbox)
             defer { inbox.isScheduled = true }
-            return !inbox.isScheduled
+            return (!inbox.isScheduled, inbox.isBusy)
         }
-        if isFirst { queue.async { self.turn() } }
+        guard isFirst else { return }
+        if atOnce, !isBusy { queue.sync { self.addAtOnce() } } else { queue.async { self.turn() } }
+    }
+
+    /// Adds on the thread of the caller. Calls and handlers start in a turn of their own, because they would inherit the values
+    /// of the caller's task, as that it renews a token.
+    private func addAtOnce() {
+        let addings = inbox.withLock { inbox in
+            defer { (inbox.addings, inbox.isBusy) = ([], true) }
+            return inbox.addings
+        }
+        add(addings)
+        let now = now
+        let maySend =
+            isSender && !isClosed && freePlaces > 0
+            && addings.contains { $0.rows.contains { targets.isOpen($0.target, at: now) } }
+        let needsTurn = inbox.withLock { inbox in
+            inbox.isBusy = false
+            inbox.isScheduled =
+                maySend || !inbox.addings.isEmpty || !inbox.endings.isEmpty || !inbox.commands.isEmpty
+            return inbox.isScheduled
+        }
+        if needsTurn { queue.async { self.turn() } } else { arrange() }
     }
 
     private func turn() {
         let work = inbox.withLock { inbox in
-            defer { inbox = Inbox() }
+            defer {
+                inbox = Inbox()
+                inbox.isBusy = true
+            }
             return inbox
         }
+        defer { inbox.withLock { $0.isBusy = false } }
         add(work.addings)
         for command in work.commands { command(self) }
-        advance(unrecorded + work.endings)
+        advance(work.endings)
         arrange()
     }
 
@@ -160,15 +218,14 @@ final class OutboxEngine: @unchecked Sendable {
     /// Takes a turn when something is due.
     private func arrange() {
         guard !isClosed else { return finishClosing() }
-        if isRetired, isSender, running.isEmpty { leaveSeat() }
+        if isRetired, isSender, running.isEmpty, runningHandlers == 0, unrecorded.isEmpty { leaveSeat() }
         notifyIfEmpty()
         if isRetired, running.isEmpty { endEmptyWaiters() }
-        timer += 1
-        guard isSender, running.count < configuration.limit || !unrecorded.isEmpty else { return }
+        guard isSender, freePlaces > 0 || !unrecorded.isEmpty else { return }
         // What became due after the last look, as during its commit, has no other turn to come.
         var times = [targets.nextOpening(after: pickedAt)].compactMap { $0 }
         do {
-            if let time = try store.read({ try $0.nextTime(after: pickedAt) }) { times.append(time) }
+            if let time = try reading({ try $0.nextTime(after: pickedAt) }) { times.append(time) }
         } catch {
             noteStore(failed: true)
         }
@@ -177,12 +234,23 @@ final class OutboxEngine: @unchecked Sendable {
         if !unrecorded.isEmpty { times.append(now + 1_000) }
         guard let time = times.min() else { return }
         // At the latest after a minute: the clock of the timer stands still while the machine sleeps.
-        let wait = min(max(time - now, 1), 60_000)
-        queue.asyncAfter(deadline: .now() + .milliseconds(Int(wait))) { [weak self, timer] in
-            guard let self, self.timer == timer else { return }
+        takeTurn(after: min(max(time - now, 1), 60_000))
+    }
+
+    /// Takes a turn after a number of milliseconds, or earlier.
+    private func takeTurn(after wait: Int64) {
+        let time = DispatchTime.now() + .milliseconds(Int(wait))
+        if let nextTurn, nextTurn <= time { return }
+        nextTurn = time
+        queue.asyncAfter(deadline: time) { [weak self] in
+            guard let self, self.nextTurn == time else { return }
+            self.nextTurn = nil
             self.turn()
         }
     }
+
+    /// The number of calls that may start. One that waits for a limit of its row takes no place.
+    var freePlaces: Int { configuration.limit - (running.count - limited) }
 
     /// Has the store tried again in a second after a failure, later after several.
     func noteStore(failed: Bool) {
@@ -199,27 +267,18 @@ final class OutboxEngine: @unchecked Sendable {
             for adding in addings { adding.done(.failure(Outbox.closed)) }
             return
         }
-        var outcomes: [Result<[SQLiteConnection.Added], NetworkError>] = []
+        var outcomes: [Result<[OutboxTransaction.Added], NetworkError>] = []
         do {
-            outcomes = try writing { connection in
-                if addings.count == 1 { return [.success(try self.insert(addings[0], connection))] }
-                return try addings.map { adding in
-                    try connection.execute("SAVEPOINT adding")
-                    do {
-                        let added = try self.insert(adding, connection)
-                        try connection.execute("RELEASE adding")
-                        return .success(added)
-                    } catch let error as NetworkError {
-                        // The outbox is full for this one. Another may be smaller.
-                        try connection.execute("ROLLBACK TO adding; RELEASE adding")
-                        return .failure(error)
-                    }
-                }
+            outcomes = try writing { transaction in
+                if addings.count == 1 { return [.success(try self.insert(addings[0], transaction))] }
+                // The outbox may be full for one, and have room for another.
+                return try addings.map { adding in try transaction.attempt { try self.insert(adding, transaction) } }
             }
         } catch {
             outcomes = addings.map { _ in .failure(error) }
         }
         if !isSender { seat?.ring() }
+        if ahead?.isChanged(by: addings.lazy.flatMap(\.rows)) == true { ahead = nil }
         for (adding, outcome) in zip(addings, outcomes) {
             adding.done(outcome.map { $0.map(\.row.id) })
             for (row, added) in zip(adding.rows, (try? outcome.get()) ?? []) {
@@ -234,15 +293,15 @@ final class OutboxEngine: @unchecked Sendable {
         }
     }
 
-    private func insert(_ adding: Adding, _ connection: SQLiteConnection) throws -> [SQLiteConnection.Added] {
+    private func insert(_ adding: Adding, _ transaction: OutboxTransaction) throws -> [OutboxTransaction.Added] {
         let now = now
-        try keepTime(connection)
+        try keepTime(transaction.connection)
         return try adding.rows.map { row in
             var row = row
             row.added = now
             // The lifetime until now.
             row.expires = row.expires.map { now + $0 }
-            return try connection.add(row, self.configuration)
+            return try transaction.add(row, self.configuration)
         }
     }
 
@@ -252,64 +311,15 @@ final class OutboxEngine: @unchecked Sendable {
         if hub.isActive { hub.send(.superseded(entry(row))) }
     }
 
-    /// Writes, and sets a damaged store aside.
-    ///
-    /// - Parameter isDurable: whether the change is on the disk when this returns.
-    func writing<Result>(
-        isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
-    ) throws(NetworkError) -> Result {
-        do {
-            return try store.write(isDurable: isDurable, body)
-        } catch {
-            guard error.underlying is OutboxStore.Damage else { throw error }
-            if let report = try store.replaceDamaged(error) { hub.send(.trouble(report)) }
-            return try store.write(isDurable: isDurable, body)
-        }
-    }
-
     func removeFiles(of row: OutboxRow) {
-        for name in KeptRequest(row.request)?.ownFiles ?? [] where !name.contains("/") {
-            unlink("\(folder)/bodies/\(name)")
-        }
+        remove(files: KeptRequest(row.request)?.ownFiles ?? [])
     }
 
-    // MARK: What others see
-
-    func entry(_ row: OutboxRow) -> Outbox.Entry {
-        let request = KeptRequest(row.request)
-        let now = now
-        return Outbox.Entry(
-            id: row.id, state: row.state, method: request?.method, address: request?.address ?? "", group: row.group,
-            supersedes: row.supersedes, tag: request?.tag, handler: row.handler,
-            priority: RequestPriority(rawValue: Int(row.priority)) ?? .normal, idempotencyKey: row.key, size: row.size,
-            added: date(row.added, now: now), expires: row.expires.map { date($0, now: now) }, attempts: row.attempts,
-            nextAttempt: row.due > now ? date(row.due, now: now) : nil, reason: row.reason, status: row.status)
+    func remove(files: [String]) {
+        for name in files where !name.contains("/") { unlink("\(folder)/bodies/\(name)") }
     }
 
-    func load() throws -> Outbox.Load {
-        var load = Outbox.Load()
-        let now = now
-        try store.read { connection in
-            try connection.use("SELECT count, answered, dead, size FROM outbox") { row in
-                guard try row.step() else { return }
-                load.answered = Int(row.integer(1))
-                load.dead = Int(row.integer(2))
-                load.waiting = Int(row.integer(0)) - load.answered - load.dead
-                load.size = row.integer(3)
-            }
-            if load.waiting > 0,
-                let added = try connection.number("SELECT added FROM entries WHERE state = 0 ORDER BY id LIMIT 1")
-            {
-                load.oldest = .milliseconds(max(0, now - added))
-            }
-        }
-        load.sending = running.count
-        load.sent = sent.load(ordering: .relaxed)
-        load.failed = failed.load(ordering: .relaxed)
-        load.isSender = isSender
-        load.sender = isSender ? Int(getpid()) : SenderSeat.holder(of: folder)
-        return load
-    }
+    // MARK: The end of all entries
 
     /// Ends a waiter once no entry waits, and no handler.
     func notifyWhenEmpty(_ waiter: Waiter<Void>) { emptyWaiters.append(waiter) }
@@ -326,20 +336,30 @@ final class OutboxEngine: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Stops sending. The waiter ends when no call is in flight any more and another process may send.
+    /// How long ``close(_:)`` waits for handlers, and until ends can be written.
+    private static let longestHandling = DispatchTimeInterval.seconds(10)
+
+    /// Stops sending. The waiter ends when no call is in flight and no handler runs any more, and another process may send.
     func close(_ waiter: Waiter<Void>?) {
         if let waiter { closing.append(waiter) }
         guard !isClosed else { return }
         isClosed = true
-        for task in running.values { task?.cancel() }
+        for flight in running.values { flight.task?.cancel() }
         for watch in watches.values { watch.cancel() }
         (watches, handlers) = ([:], [:])
+        queue.asyncAfter(deadline: .now() + Self.longestHandling) { [weak self] in
+            self?.isOverdue = true
+            self?.turn()
+        }
     }
 
     private func finishClosing() {
-        guard running.isEmpty else { return }
+        guard running.isEmpty, runningHandlers == 0 && unrecorded.isEmpty || isOverdue else {
+            if !unrecorded.isEmpty { takeTurn(after: 1_000) }
+            return
+        }
         if seat != nil {
-            _ = try? store.write { try self.keepTime($0, always: true) }
+            _ = try? store.write { try self.keepTime($0.connection, always: true) }
             if isSender { leaveSeat() }
             seat = nil
             hub.finish()
@@ -355,8 +375,10 @@ final class OutboxEngine: @unchecked Sendable {
         emptyWaiters = []
     }
 
+    /// What could not be written is for the next sender, which sends it again.
     private func leaveSeat() {
         isSender = false
+        unrecorded = []
         seat?.leave()
         hub.send(.isSender(false))
     }

@@ -35,8 +35,8 @@ struct OutboxRule: Hashable, Sendable {
     struct Attempt: Hashable, Sendable {
         /// The number of attempts, this one included.
         var count: Int
-        /// Whether the answer to an earlier attempt, which may have had its effect, was not seen.
-        var hasUnseen = false
+        /// As in ``OutboxRow/unseen``: 0, or 1 and 1 more for each 409 since an attempt whose answer was not seen.
+        var unseen = 0
         /// Whether the retry policy of the call or its rows counts the failure as one that may pass.
         var isTransient = false
         /// What the server asks for.
@@ -71,7 +71,7 @@ struct OutboxRule: Hashable, Sendable {
             case 401, 407: return true
             // A server that still processes the earlier attempt says so
             // (draft-ietf-httpapi-idempotency-key-header-07 §2.6).
-            case 409: return attempt.hasUnseen && attempt.count < Self.conflictLimit
+            case 409: return (1...Self.conflictLimit).contains(attempt.unseen)
             case 501, 505: return false
             default: return status >= 500
             }
@@ -86,13 +86,25 @@ struct OutboxRule: Hashable, Sendable {
         }
     }
 
+    /// Whether the server may have got the request although its answer was not seen.
+    static func mayHaveArrived(_ failure: NetworkError) -> Bool {
+        // A gateway says that it got no answer from the server.
+        if let status = failure.response?.status { return status == 502 || status == 504 }
+        return switch failure.kind {
+        case .dns, .connect, .timeout(.connect), .tls, .proxy, .circuitOpen, .authentication, .provider, .unknownName:
+            false
+        default: true
+        }
+    }
+
     /// The failure of a response that another server, or another request, got: a portal or a page for signing in answers so.
     /// A 303 of the server itself says that it has processed the request (RFC 9110 §15.4.4).
     static func redirectFailure(_ response: HTTPResponse) -> NetworkError? {
+        guard !response.redirects.isEmpty else { return nil }
         let origins = Set((response.redirects.map(\.url) + [response.url]).map { URLReference.origin(of: $0) })
         let changesMethod =
             response.requestMethod == .post && response.redirects.contains { [301, 302].contains($0.status) }
-        guard !response.redirects.isEmpty, origins.count > 1 || changesMethod else { return nil }
+        guard origins.count > 1 || changesMethod else { return nil }
         return NetworkError(
             .redirect,
             message:
@@ -124,17 +136,25 @@ struct OutboxTargets: Sendable {
     private var targets: [String: Target] = [:]
     /// The number of requests in flight for targets without failures.
     private var healthy: [String: Int] = [:]
+    /// The number of requests that wait for a limit of their row.
+    private var waiting: [String: Int] = [:]
 
-    /// Whether a request may be sent to a target.
+    /// Whether a request may be sent to a target. More requests would only wait where others wait for a limit already.
     func isOpen(_ target: String, at time: Int64) -> Bool {
+        guard waiting[target] == nil else { return false }
         guard let known = targets[target] else { return true }
         guard let opensAt = known.opensAt else { return false }
         // After a failure one request shows whether the target works.
         return opensAt <= time && known.inFlight == 0
     }
 
+    /// Whether no target has failed since its last success, and none has requests that wait for a limit.
+    var areAllOpen: Bool { targets.isEmpty && waiting.isEmpty }
+
     /// The targets to which nothing may be sent.
-    func closed(at time: Int64) -> [String] { targets.keys.filter { !isOpen($0, at: time) } }
+    func closed(at time: Int64) -> [String] {
+        targets.keys.filter { waiting[$0] == nil && !isOpen($0, at: time) } + waiting.keys
+    }
 
     /// The earliest time at which a paused target opens.
     func nextOpening(after time: Int64) -> Int64? {
@@ -151,6 +171,12 @@ struct OutboxTargets: Sendable {
         } else if let count = healthy[target] {
             healthy[target] = count > 1 ? count - 1 : nil
         }
+    }
+
+    /// A request has begun to wait for a limit of its row, or waits no more.
+    mutating func waits(_ target: String, _ isWaiting: Bool) {
+        let count = waiting[target, default: 0] + (isWaiting ? 1 : -1)
+        waiting[target] = count > 0 ? count : nil
     }
 
     mutating func succeeded(_ target: String) {

@@ -75,7 +75,7 @@ extension OutboxStore {
                 }
             }
             guard rename(path + ".new", path) == 0 else { throw NetworkError.outboxFile("replaced", path, errno) }
-            AtomicFile.synchronizeFolder(folder)
+            try synchronize(folder)
         }
         guard unlink(marker(folder)) == 0 else {
             throw NetworkError.outboxFile("removed", marker(folder), errno)
@@ -135,11 +135,14 @@ extension OutboxStore {
             """
             UPDATE entries SET ready = 1 WHERE state = 0 AND (grp IS NULL OR place =
               (SELECT min(place) FROM entries AS other WHERE other.grp = entries.grp AND other.state = 0));
-            UPDATE outbox SET number = max(\(number), \(highest)), count = (SELECT count(*) FROM entries),
-              answered = (SELECT count(*) FROM entries WHERE state = 1),
-              dead = (SELECT count(*) FROM entries WHERE state > 1),
-              size = (SELECT coalesce(sum(size), 0) FROM entries);
+            UPDATE outbox SET number = max(\(number), \(highest));
+            \(takeBackMarks);
             """)
+        let transaction = OutboxTransaction(connection)
+        try transaction.recount()
+        let flight = try? old.use("SELECT flight FROM outbox") { try $0.step() ? JSONValue(parsing: $0.data(0)) : nil }
+        transaction.keepFlight((flight?.array ?? []).compactMap(\.int64))
+        try transaction.finish()
         if let mark = try? mark(in: old) { try keep(mark, in: connection) }
         return saved.count
     }

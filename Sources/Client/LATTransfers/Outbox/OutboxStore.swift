@@ -25,8 +25,9 @@ struct OutboxRow: Sendable {
     var due: Int64 = 0
     var size: Int64 = 0
     var attempts = 0
-    /// Whether the answer to an attempt that may have had its effect was not seen.
-    var hasUnseen = false
+    /// 0 while the answers to all attempts were seen. When one was not, so that the attempt may have had its effect: 1, and 1
+    /// more for each 409 since.
+    var unseen = 0
     var reason: String?
     var status: Int?
     /// The request as JSON (``KeptRequest``).
@@ -55,8 +56,8 @@ final class OutboxStore {
     static let schema = """
         CREATE TABLE IF NOT EXISTS outbox(id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL,
           count INTEGER NOT NULL, answered INTEGER NOT NULL, dead INTEGER NOT NULL, size INTEGER NOT NULL,
-          boot TEXT, uptime INTEGER, wall INTEGER, time INTEGER);
-        INSERT OR IGNORE INTO outbox VALUES (1, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL);
+          boot TEXT, uptime INTEGER, wall INTEGER, time INTEGER, flight TEXT NOT NULL DEFAULT '[]');
+        INSERT OR IGNORE INTO outbox(id, number, count, answered, dead, size) VALUES (1, 0, 0, 0, 0, 0);
         CREATE TABLE IF NOT EXISTS entries(id INTEGER PRIMARY KEY, place INTEGER NOT NULL, state INTEGER NOT NULL,
           ready INTEGER NOT NULL, sending INTEGER NOT NULL DEFAULT 0, grp TEXT, supersedes TEXT, handler TEXT,
           target TEXT NOT NULL, key TEXT NOT NULL, own INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -72,8 +73,21 @@ final class OutboxStore {
         CREATE INDEX IF NOT EXISTS ending ON entries(expires) WHERE state = 0 AND expires IS NOT NULL;
         CREATE INDEX IF NOT EXISTS untold ON entries(handler, place) WHERE told = 0;
         CREATE UNIQUE INDEX IF NOT EXISTS own ON entries(key) WHERE own = 1;
-        PRAGMA user_version = 1;
+        CREATE INDEX IF NOT EXISTS ended ON entries(id) WHERE state > 1;
+        PRAGMA user_version = 2;
         """
+
+    /// Makes a database of version 1 one of version 2. Version 1 marked each entry that was being sent.
+    private static let changesSinceFirst = """
+        ALTER TABLE outbox ADD COLUMN flight TEXT NOT NULL DEFAULT '[]';
+        CREATE INDEX IF NOT EXISTS ended ON entries(id) WHERE state > 1;
+        \(takeBackMarks);
+        PRAGMA user_version = 2;
+        """
+
+    /// Takes back the marks of entries without a key, which only version 1 made.
+    static let takeBackMarks =
+        "UPDATE entries SET sending = 0, unseen = max(unseen, 1) WHERE state = 0 AND sending = 1 AND supersedes IS NULL"
 
     /// Opens the database of a folder, or makes both. A damaged database is set aside.
     ///
@@ -137,15 +151,22 @@ final class OutboxStore {
         }
         try connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY")
         let version = try connection.number("PRAGMA user_version") ?? 0
-        guard version <= 1 else {
+        guard version <= 2 else {
             throw NetworkError.outbox(
                 .store,
                 "\(URLText.visible(path)) is of a later version of this package; update the program, or name another folder"
             )
         }
-        if version == 0 {
-            try connection.transaction { try connection.execute(schema) }
-            AtomicFile.synchronizeFolder(folder)
+        if version < 2 {
+            try connection.transaction {
+                // Another process may have been first.
+                switch try connection.number("PRAGMA user_version") {
+                case 0: try connection.execute(schema)
+                case 1: try connection.execute(changesSinceFirst)
+                default: break
+                }
+            }
+            try Self.synchronize(folder)
         }
         // Looks through a database of moderate size, in which damage would otherwise be noticed late.
         if try connection.number("PRAGMA page_count") ?? 0 < 1_024 {
@@ -159,13 +180,20 @@ final class OutboxStore {
         return connection
     }
 
+    /// Has the names of a folder's files on the disk.
+    static func synchronize(_ folder: String) throws(NetworkError) {
+        do throws(SystemError) { try AtomicFile.synchronizing(folder) } catch {
+            throw NetworkError.outboxFile("synchronized", folder, error.code)
+        }
+    }
+
     // MARK: Transactions
 
     /// Runs a body in a transaction.
     ///
     /// - Parameter isDurable: whether it is on the disk when this returns. Default `true`.
     func write<Result>(
-        isDurable: Bool = true, _ body: (SQLiteConnection) throws -> Result
+        isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
         do {
             return try writeOnce(isDurable, body)
@@ -178,14 +206,18 @@ final class OutboxStore {
     }
 
     private func writeOnce<Result>(
-        _ isDurable: Bool, _ body: (SQLiteConnection) throws -> Result
+        _ isDurable: Bool, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
         try locked {
-            guard !isDurable else { return try connection.transaction { try body(connection) } }
             // A commit without fsync, which the next one with it makes durable, too.
-            try connection.execute("PRAGMA synchronous = NORMAL")
-            defer { try? connection.execute("PRAGMA synchronous = FULL") }
-            return try connection.transaction { try body(connection) }
+            if !isDurable { try connection.execute("PRAGMA synchronous = NORMAL") }
+            defer { if !isDurable { try? connection.execute("PRAGMA synchronous = FULL") } }
+            return try connection.transaction {
+                let transaction = OutboxTransaction(connection)
+                let result = try body(transaction)
+                try transaction.finish()
+                return result
+            }
         }
     }
 
@@ -198,11 +230,7 @@ final class OutboxStore {
         defer { flock(lock, LOCK_UN) }
         do {
             if Self.number(of: folder) != file {
-                // SQLite would remove the log by its name, which is that of the new database's log now.
-                connection.keepLogOnClose()
-                connection.close()
-                connection = try Self.connect(folder)
-                file = Self.number(of: folder)
+                replaceConnection(with: try Self.connect(folder))
             }
             return try body()
         } catch {
@@ -218,11 +246,16 @@ final class OutboxStore {
         shrinkLog()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
-        self.connection.keepLogOnClose()
-        self.connection.close()
-        self.connection = connection
-        file = Self.number(of: folder)
+        replaceConnection(with: connection)
         return report
+    }
+
+    private func replaceConnection(with new: SQLiteConnection) {
+        // SQLite would remove the log by its name, which is that of the new database's log now.
+        connection.keepLogOnClose()
+        connection.close()
+        connection = new
+        file = Self.number(of: folder)
     }
 
     // MARK: The reserve

@@ -14,32 +14,40 @@ final class SenderSeat: Sendable {
     private static let bell = "bell"
     private static let urgentBell = "bell.urgent"
 
-    /// - Parameter notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
-    init(_ folder: String, notice: @escaping @Sendable (_ isUrgent: Bool) -> Void) throws(NetworkError) {
+    /// - Parameters:
+    ///   - isWanted: whether to listen to others. A process that only adds looks at the folder once a second.
+    ///   - quiet: the time in milliseconds after which the sender looks for entries although nobody has rung: a ring may be
+    ///     lost, as when the disk has no room for the bell. Default a minute.
+    ///   - notice: called, on a thread of the seat, when the seat may have become free or another process has rung.
+    init(
+        _ folder: String, isWanted: Bool, quiet: Int32 = 60_000,
+        notice: @escaping @Sendable (_ isUrgent: Bool) -> Void
+    ) throws(NetworkError) {
         self.folder = folder
         descriptor = open("\(folder)/\(Self.name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw NetworkError.outboxFile("opened", "\(folder)/\(Self.name)", errno) }
         guard let end = WakeUp() else { throw NetworkError.outboxFile("watched", folder, errno) }
         self.end = end
         // Without it, as when the user has too many, the folder is looked at every second.
-        let inotify = Inotify().flatMap { $0.add(folder, UInt32(IN_CLOSE_WRITE)) == nil ? nil : $0 }
+        let inotify = isWanted ? Inotify().flatMap { $0.add(folder, UInt32(IN_CLOSE_WRITE)) == nil ? nil : $0 } : nil
         let isHeld = isHeld
         _ = BackgroundThread.start("lat-outbox") {
             while true {
                 // A killed process's lock may end after its event, so who wants the seat also tries every second.
                 let isQuiet = inotify != nil && isHeld.isSet
                 if let inotify {
-                    guard inotify.wait(until: end, milliseconds: isQuiet ? -1 : 1_000) else { return }
+                    guard inotify.wait(until: end, milliseconds: isQuiet ? quiet : 1_000) else { return }
                 } else {
                     var wakeUp = pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0)
                     guard poll(&wakeUp, 1, 1_000) <= 0 || wakeUp.revents == 0 else { return }
                 }
-                var (concerns, isUrgent) = (!isQuiet, false)
+                var (concerns, isUrgent, isSilent) = (!isQuiet, false, true)
                 inotify?.forEachEvent {
+                    isSilent = false
                     concerns = concerns || $0.isOverflow || [Self.name, Self.bell, Self.urgentBell].contains($0.name)
                     isUrgent = isUrgent || $0.name == Self.urgentBell
                 }
-                if concerns { notice(isUrgent) }
+                if concerns || isSilent { notice(isUrgent) }
             }
         }
     }
@@ -50,12 +58,21 @@ final class SenderSeat: Sendable {
         end.signal()
     }
 
-    /// Takes the seat if it is free.
-    func take() -> Bool {
+    /// Takes the seat if it is free. Nobody rings for a sender whose number is not in the file, so that has to be there.
+    ///
+    /// - Parameter makingRoom: makes room on a full disk.
+    func take(makingRoom: () -> Void) -> Bool {
         guard !isHeld.isSet else { return true }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { return false }
         let text = "\(getpid())\n"
-        _ = text.withCString { pwrite(descriptor, $0, strlen($0), 0) }
+        func hasWritten() -> Bool { text.withCString { pwrite(descriptor, $0, strlen($0), 0) } == text.utf8.count }
+        if !hasWritten() {
+            makingRoom()
+            guard hasWritten() else {
+                flock(descriptor, LOCK_UN)
+                return false
+            }
+        }
         ftruncate(descriptor, off_t(text.utf8.count))
         isHeld.set()
         return true
@@ -63,15 +80,19 @@ final class SenderSeat: Sendable {
 
     func leave() {
         guard isHeld.clear() else { return }
+        ftruncate(descriptor, 0)
         flock(descriptor, LOCK_UN)
         ring(Self.name)
     }
 
-    /// Tells the sender that there is something new.
+    /// Tells the sender that there is something new. A process that becomes the sender writes its number into the file before it
+    /// looks for entries, so if there is none, nobody has to be told.
     ///
     /// - Parameter isUrgent: whether it is to send everything now. Default `false`.
     func ring(isUrgent: Bool = false) {
-        if !isHeld.isSet { ring(isUrgent ? Self.urgentBell : Self.bell) }
+        var status = stat()
+        guard !isHeld.isSet, fstat(descriptor, &status) != 0 || status.st_size > 0 else { return }
+        ring(isUrgent ? Self.urgentBell : Self.bell)
     }
 
     private func ring(_ name: String) {

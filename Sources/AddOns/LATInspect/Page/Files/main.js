@@ -6,6 +6,7 @@ import { compareView } from './compare.js';
 import { copies, makeDetail, tabs } from './detail.js';
 import { legend } from './timing.js';
 import { makeList } from './list.js';
+import { outboxView } from './outbox.js';
 import { resendForm } from './resend.js';
 import { Store, limit } from './store.js';
 import { groups, summary, totalsTable } from './totals.js';
@@ -19,7 +20,8 @@ const list = makeList($('list'), { select, open, sorted: update, clicked: call =
 const detail = makeDetail($('side'), { pin, compare, close, copy, resend, details, body, marked: () => marked });
 const detailParts = [...$('side').children];
 const totals = h('div', { class: 'totals', tabindex: 0, 'aria-label': 'Totals by domain', hidden: true });
-$('list').append(totals);
+const outboxes = h('div', { id: 'boxes', class: 'totals', tabindex: 0, 'aria-label': 'Outboxes', hidden: true });
+$('list').append(totals, outboxes);
 
 // MARK: What is shown
 
@@ -42,7 +44,7 @@ function render() {
     sums();
   }
   if (!totals.hidden) showTotals();
-  else {
+  else if (outboxes.hidden) {
     const [title, advice] = calls.length ? ['No call matches', 'Change the filter, or press Escape in it to see all.']
       : [hello.file ? 'Reading the file' : 'No calls yet', 'Calls appear here as the program makes them. A HAR file can be dropped here.'];
     list.rescale();
@@ -168,12 +170,27 @@ function clear() {
   }
   update();
 }
-function toggleTotals() {
-  for (const part of [list.head, list.grid]) part.hidden = totals.hidden;
-  totals.hidden = !totals.hidden;
-  set($('totals'), { 'aria-pressed': !totals.hidden });
+// Shows one of these in place of the list, or the list again.
+function toggle(view) {
+  const hides = !view.hidden;
+  for (const [part, button] of [[totals, 'totals'], [outboxes, 'outbox']]) {
+    part.hidden = hides || part !== view;
+    set($(button), { 'aria-pressed': !part.hidden });
+  }
+  for (const part of [list.head, list.grid]) part.hidden = !hides;
   update();
 }
+function toggleTotals() { toggle(totals); }
+function toggleOutbox() {
+  toggle(outboxes);
+  showOutboxes();
+}
+async function showOutboxes() {
+  if (outboxes.hidden) return;
+  const response = await ask('outbox');
+  set(outboxes, {}, outboxView(response?.ok ? await response.json() : []));
+}
+setInterval(() => { if (!document.hidden && !store.paused) showOutboxes(); }, 1000);
 function theme() {
   const { dataset } = document.documentElement;
   const isDark = dataset.theme ? dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
@@ -291,6 +308,7 @@ async function connect() {
 const commands = [
   ['/', 'filter', () => $('filter').select()], [' ', 'pause, resume', pause, 'pause', 'Pause', false], ['x', 'clear', clear, 'clear', 'Clear'],
   ['p', 'pin', pin], ['r', 'change and send again', resend], ['c', 'mark, then compare', compare], ['t', 'totals', toggleTotals, 'totals', 'Totals by domain, row or program', false],
+  ['b', 'outbox', toggleOutbox, 'outbox', 'Entries of outboxes', false],
   ...copies.map(([key, as, , what]) => [key, 'copy as ' + what, () => copy(as)]),
   ['o', 'open a HAR', choose, 'open', 'Open a HAR file'], ['e', 'save as HAR', save, 'save', 'Save what is shown as HAR'],
   ['d', 'dark or light', theme, 'theme', 'Dark or light'], ['?', '', help, 'keys', 'Keys and filter words'],
