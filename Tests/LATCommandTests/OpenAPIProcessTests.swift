@@ -150,9 +150,11 @@ import Testing
         #expect(used.text == "breaking  ListAnimals: GET /animals is GET /beasts  (used by zoo.listAnimals)\n")
     }
 
-    @Test func editedSwiftFileIsNotReplaced() async throws {
-        _ = try await openapi("import", "zoo.yaml", "--all")
-        let food = "Sources/App/Zoo/Food.swift"
+    @Test(arguments: ["Sources/App/Zoo", "Générés/Zoo"]) func editedSwiftFileIsNotReplaced(to place: String)
+        async throws
+    {
+        _ = try await openapi("import", "zoo.yaml", "--all", "--to", place)
+        let food = "\(place)/Food.swift"
         let made = try text(food)
         // A formatter changes white space only.
         try write(made.replacing("    ", with: "  "), food)

@@ -15,6 +15,11 @@ struct Spot: Sendable {
         (node.array ?? []).enumerated().map { Spot(document: document, pointer: "\(pointer)/\($0)", node: $1) }
     }
 
+    /// What a step of a JSON pointer leads to: a member or an element.
+    func child(_ step: String) -> Spot? {
+        self[step] ?? Int(step).flatMap { elements.indices.contains($0) ? elements[$0] : nil }
+    }
+
     /// The members of an object, in order; none for anything else.
     var members: [(name: String, spot: Spot)] {
         guard let members = node.members else { return [] }
@@ -127,8 +132,7 @@ final class Documents {
         }
         var found = files[document].root
         for step in Pointer.steps(fragment) {
-            var next =
-                found[step] ?? Int(step).flatMap { found.elements.indices.contains($0) ? found.elements[$0] : nil }
+            var next = found.child(step)
             // A step may lead through a reference.
             if next == nil, found.node["$ref"] != nil { next = try resolved(found, depth: depth)[step] }
             guard let next else {

@@ -62,11 +62,12 @@ struct Overrides {
     /// A warning for each pointer that leads nowhere in the document.
     func unused(in documents: Documents) -> [ImportWarning] {
         places.compactMap { place, pointer in
-            var found: Spot? = documents.root
+            var spot = documents.root
             for step in Pointer.steps(pointer) {
-                guard let spot = found else { break }
-                found = spot[step] ?? Int(step).flatMap { spot.elements.indices.contains($0) ? spot.elements[$0] : nil }
-                guard found == nil else { continue }
+                if let child = spot.child(step) {
+                    spot = child
+                    continue
+                }
                 let near =
                     NearestName.of(step, among: spot.node.members?.names ?? []).map { "; did you mean \($0)?" } ?? ""
                 return ImportWarning(

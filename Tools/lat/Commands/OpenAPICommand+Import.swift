@@ -41,7 +41,7 @@ extension OpenAPICommand {
                     "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
             }
         }
-        try Self.refuseEdited(writes, state, in: folder)
+        try Self.refuseEdited(result.files, state, in: folder)
         let gone = state.files.filter { file in !result.files.contains { $0.name == file } && !file.contains("/") }
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
@@ -128,18 +128,19 @@ extension OpenAPICommand {
 
     /// - Throws: ``UsageError`` if a file is not as an import wrote it, but for white space, which a formatter changes.
     private static func refuseEdited(
-        _ writes: [(path: String, text: String)], _ state: ImportState, in folder: String
+        _ files: [(name: String, text: String)], _ state: ImportState, in folder: String
     ) throws {
-        let edited = try writes.filter { write in
-            let name = String(write.path.dropFirst(folder.utf8.count + 1))
-            guard let old = try text(of: write.path), let digest = state.digests[name] else { return false }
-            return Self.digest(old) != digest && Self.digest(old) != Self.digest(write.text)
-        }
+        let edited = try files.filter { file in
+            guard let digest = state.digests[file.name], let old = try text(of: "\(folder)/\(file.name)") else {
+                return false
+            }
+            return ![digest, Self.digest(file.text)].contains(Self.digest(old))
+        }.map { "\(folder)/\($0.name)" }
         guard let first = edited.first else { return }
         let others = edited.count > 1 ? " and \(edited.count - 1) more" : ""
         throw UsageError(
-            "\(first.path)\(others) was edited, and the import would write it anew; move the edits to a file of your own, such "
-                + "as an extension, or name them in a file for --overrides, then delete \(first.path) and import again")
+            "\(first)\(others) was edited, and the import would write it anew; move the edits to a file of your own, such "
+                + "as an extension, or name them in a file for --overrides, then delete \(first) and import again")
     }
 
     private static func digest(_ text: String) -> String {
