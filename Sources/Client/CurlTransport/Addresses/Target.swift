@@ -241,8 +241,24 @@ package enum URLReference {
     /// Returns the origin (RFC 6454) of an absolute URL: scheme, host and port in lower case, the default port filled
     /// in. The zone of an IPv6 address keeps its case, as names of interfaces do. `nil` when the URL is malformed.
     package static func origin(of url: String) -> String? {
+        if let known = origins.withLock({ origins in origins.first { $0.base.covers(url) }?.origin }) { return known }
         guard let target = try? Target(url) else { return nil }
-        let origin = target.origin
+        let origin = normalized(target.origin, of: target)
+        // A password stays in no memory of the process but the app's.
+        if !target.hasUser, let base = TargetBase(target, text: url) {
+            origins.withLock { origins in
+                guard !origins.contains(where: { $0.base.text == base.text }) else { return }
+                if origins.count == TargetBase.limit { origins.removeFirst() }
+                origins.append((base, origin))
+            }
+        }
+        return origin
+    }
+
+    /// Those asked for last. Stages ask for that of each request, and parsing a URL costs a fifth of a small one.
+    private static let origins = Mutex<[(base: TargetBase, origin: String)]>([])
+
+    private static func normalized(_ origin: String, of target: Target) -> String {
         if target.socketPath != nil { return origin }
         guard target.zone != nil, let zone = origin.utf8.firstIndex(of: UInt8(ascii: "%")) else {
             return origin.lowercased()
@@ -282,13 +298,24 @@ struct TargetBase: Sendable {
     /// Returns the target of a URL that differs from this one in path and query only, if parsing would not change
     /// these; `nil` otherwise.
     func target(for url: String) -> Target? {
-        url.utf8.withContiguousStorageIfAvailable { bytes -> Target? in
-            guard let start = bytes.baseAddress, bytes.count > text.count, memcmp(start, text, text.count) == 0,
-                Self.isUnchangedByParsing(UnsafeBufferPointer(rebasing: bytes[text.count...]))
-            else { return nil }
-            return Target(self, rest: UnsafeBufferPointer(rebasing: bytes[text.count...]))
+        guard covers(url) else { return nil }
+        return url.utf8.withContiguousStorageIfAvailable { bytes in
+            Target(self, rest: UnsafeBufferPointer(rebasing: bytes[text.count...]))
         } ?? nil
     }
+
+    /// Whether a URL certainly has this scheme and authority, and a path and query that parsing would not change.
+    fileprivate func covers(_ url: String) -> Bool {
+        url.utf8.withContiguousStorageIfAvailable { bytes in
+            guard let start = bytes.baseAddress, bytes.count > text.count, memcmp(start, text, text.count) == 0 else {
+                return false
+            }
+            return Self.isUnchangedByParsing(UnsafeBufferPointer(rebasing: bytes[text.count...]))
+        } ?? false
+    }
+
+    /// How many are kept.
+    static let limit = 8
 
     /// Whether parsing certainly leaves a path and query unchanged: nothing to encode, no dot segments (`.`, `..`), no
     /// percent-encoding, whose case libcurl may change, no fragment.
@@ -335,8 +362,6 @@ final class TargetCache: Sendable {
     /// The maximum size of the texts in a generation, in bytes.
     private let byteCapacity: Int
     private let state = Mutex(State())
-
-    private static let baseLimit = 8
 
     init(capacity: Int, byteCapacity: Int = 256 << 10) {
         self.capacity = capacity
@@ -388,7 +413,7 @@ final class TargetCache: Sendable {
 
     private func insert(_ base: TargetBase, into state: inout State) {
         guard !state.bases.contains(where: { $0.text == base.text }) else { return }
-        if state.bases.count == Self.baseLimit { state.bases.removeFirst() }
+        if state.bases.count == TargetBase.limit { state.bases.removeFirst() }
         state.bases.append(base)
     }
 }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Header fields in wire order, including repeated ones. Names are looked up
 /// without regard to case (RFC 9110 §5).
 ///
@@ -157,6 +159,17 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     /// Whether there is a field of this name.
     public func contains(_ name: String) -> Bool { self[name] != nil }
 
+    /// Whether the name of a field begins with one of these texts, which are in lower case.
+    package func containsName(beginningWith beginnings: [String]) -> Bool {
+        func begins(_ name: some Sequence<UInt8>) -> Bool {
+            beginnings.contains { name.starts(with: $0.utf8) { lowercased($0) == $1 } }
+        }
+        return switch storage {
+        case .fields(let fields): fields.contains { $0.value != nil && begins($0.name.utf8) }
+        case .wire(let head): WireLines.read(head) { $0.contains { begins($0.nameBytes) } }
+        }
+    }
+
     /// Merges other headers into these. A name in `other` replaces all lines of that name here; a removal in
     /// `other` removes them.
     public mutating func merge(_ other: HTTPHeaders) {
@@ -278,10 +291,12 @@ private struct WireLines: Sequence, IteratorProtocol {
                 pastStatusLine = true
                 if line.starts(with: "HTTP/".utf8) { continue }
             }
-            guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex else { continue }
+            guard let colon = Self.index(of: UInt8(ascii: ":"), in: line), colon > line.startIndex else { continue }
             // White space before the colon is removed (RFC 9112 §5.1). A line with white space before the name is skipped.
             let name = line[..<colon].trimmed { $0.isFieldWhitespace }
-            guard !name.isEmpty, name.startIndex == line.startIndex, !name.contains(0x0A) else { continue }
+            guard !name.isEmpty, name.startIndex == line.startIndex, Self.index(of: 0x0A, in: name) == nil else {
+                continue
+            }
             let value = line[(colon + 1)...].trimmed { $0.isFieldWhitespace }
             return Line(nameBytes: name, valueBytes: value)
         }
@@ -291,13 +306,20 @@ private struct WireLines: Sequence, IteratorProtocol {
     /// The next line, including its continuation lines (obs-fold, RFC 9112 §5.2).
     private mutating func nextLine() -> Bytes? {
         guard !rest.isEmpty else { return nil }
-        var end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
+        var end = Self.index(of: 0x0A, in: rest) ?? rest.endIndex
         while end + 1 < rest.endIndex, rest[end + 1].isFieldWhitespace {
-            end = rest[(end + 1)...].firstIndex(of: 0x0A) ?? rest.endIndex
+            end = Self.index(of: 0x0A, in: rest[(end + 1)...]) ?? rest.endIndex
         }
         let line = rest[rest.startIndex..<end]
         rest = end < rest.endIndex ? rest[(end + 1)...] : rest[end...]
         return line.last == 0x0D ? line.dropLast() : line
+    }
+
+    private static func index(of byte: UInt8, in bytes: Bytes) -> Int? {
+        guard let start = bytes.base.baseAddress, !bytes.isEmpty else { return nil }
+        return memchr(start + bytes.startIndex, Int32(byte), bytes.count).map {
+            UnsafeRawPointer($0) - UnsafeRawPointer(start)
+        }
     }
 }
 

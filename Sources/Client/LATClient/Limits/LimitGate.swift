@@ -36,10 +36,14 @@ final class LimitGate: Sendable {
     /// Records what the host of a response tells of its limits. Called before the response leaves.
     ///
     /// - Parameter date: the time in seconds since 1970.
-    func learn(from response: HTTPResponse, _ host: String, date: Int64) {
-        let asksForPause = [425, 429, 503].contains(response.status)
-        let pause = asksForPause ? response.retryAfter(at: date).map { min($0, .seconds(86_400)) } : nil
-        let reports = QuotaFields.reports(response.headers, date: date)
+    func learn(from response: HTTPResponse, _ host: String, date: @autoclosure () -> Int64) {
+        let asksForPause =
+            switch response.status {
+            case 425, 429, 503: true
+            default: false
+            }
+        let pause = asksForPause ? response.retryAfter(at: date()).map { min($0, .seconds(86_400)) } : nil
+        let reports = QuotaFields.reports(response.headers, date: date())
         guard pause != nil || !reports.isEmpty else { return }
         perform(state.withLock { $0.queue.learn(reports, pause: pause, of: host, at: clock.now()) })
     }
@@ -47,10 +51,13 @@ final class LimitGate: Sendable {
     /// The numbers of requests that hosts take at once, by host.
     var adaptiveLimits: [String: Int] { state.withLock(\.queue.adaptiveLimits) }
 
+    /// The time for which the host asked for no requests.
+    func pause(of host: String) -> Duration { state.withLock { $0.queue.pause(of: host, at: clock.now()) } }
+
     /// Waits while the host asks for a pause, before the call holds any slot.
     func waitForHost(_ call: Call, _ host: String) async throws {
         while true {
-            let pause = state.withLock { $0.queue.pause(of: host, at: clock.now()) }
+            let pause = pause(of: host)
             guard pause > .zero else { return }
             call.noteLimit(isWaiting: true)
             try await clock.wait(pause, for: call)
@@ -100,6 +107,7 @@ final class LimitGate: Sendable {
     }
 
     private func enter(_ call: Call, _ host: String) async throws {
+        if state.withLock({ $0.queue.start(host: host, at: clock.now()) }) { return }
         let waiter = Waiter<Void>()
         let priority = call.priority
         let (id, isStarted, turn) = state.withLock { state in

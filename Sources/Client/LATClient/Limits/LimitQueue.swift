@@ -25,6 +25,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     }
 
     private struct Host {
+        let name: String
         var running = 0
         /// The waiting requests, the next one first.
         var waiting: [Waiting] = []
@@ -68,8 +69,12 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     private(set) var limits: RequestLimits
     private var bucket: TokenBucket?
-    private var hosts: [String: Host] = [:]
-    private var hostsWithWaiters: Set<String> = []
+    private var hosts: [Host] = []
+    /// The places of the hosts in `hosts`, by their names.
+    private var places: [String: Int] = [:]
+    /// The host asked about last, which is usually the next one, too.
+    private var last: Int?
+    private var hostsWithWaiters: Set<Int> = []
     private(set) var running = 0
     private var order: UInt64 = 0
     /// Hosts that say nothing any more are forgotten when there are at least this many.
@@ -82,10 +87,22 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     /// Adds a request. This turn or a later one starts it.
     mutating func enter(_ id: ID, host: String, priority: RequestPriority, at now: Duration) -> Turn {
-        if hosts[host] == nil { add(host, at: now) }
+        let host = place(of: host) ?? add(host, at: now)
         order += 1
         put(Waiting(id: id, order: order, priority: priority), into: host)
         return advance(at: now)
+    }
+
+    /// Starts a request at once if no other one waits and nothing speaks against it. Returns whether it did.
+    mutating func start(host: String, at now: Duration) -> Bool {
+        guard hostsWithWaiters.isEmpty, hasRoom else { return false }
+        let host = place(of: host) ?? add(host, at: now)
+        guard hasRoom(host), hosts[host].wait(at: now) <= .zero, bucket?.take(at: now) != false else {
+            return false
+        }
+        hosts[host].take(at: now)
+        running += 1
+        return true
     }
 
     /// Records the end of a started request.
@@ -95,17 +112,17 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         host: String, isUnused: Bool = false, _ sample: AdaptiveLimit.Sample = .nothing, at now: Duration
     ) -> Turn {
         running -= 1
-        hosts[host]?.leave(isUnused: isUnused, sample, at: now)
+        if let host = place(of: host) { hosts[host].leave(isUnused: isUnused, sample, at: now) }
         if isUnused { bucket?.deposit(1, at: now) }
         return advance(at: now)
     }
 
     /// Removes a waiting request. Returns whether it was waiting.
-    mutating func cancel(_ id: ID, host: String) -> Bool { remove(id, of: host) != nil }
+    mutating func cancel(_ id: ID, host: String) -> Bool { place(of: host).flatMap { remove(id, of: $0) } != nil }
 
     /// Raises the priority of a waiting request.
     mutating func raise(_ id: ID, host: String, to priority: RequestPriority) {
-        guard var waiting = remove(id, of: host) else { return }
+        guard let host = place(of: host), var waiting = remove(id, of: host) else { return }
         waiting.priority = max(waiting.priority, priority)
         put(waiting, into: host)
     }
@@ -114,20 +131,22 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     mutating func adopt(_ limits: RequestLimits, at now: Duration) -> Turn {
         if limits.rate != self.limits.rate { bucket = limits.rate?.bucket(after: bucket, at: now) }
         if limits.ratePerHost != self.limits.ratePerHost {
-            for (name, host) in hosts { hosts[name]?.bucket = limits.ratePerHost?.bucket(after: host.bucket, at: now) }
+            for host in hosts.indices {
+                hosts[host].bucket = limits.ratePerHost?.bucket(after: hosts[host].bucket, at: now)
+            }
         }
-        for (name, host) in hosts where limits.adaptive != host.adaptive?.bounds {
+        for host in hosts.indices where limits.adaptive != hosts[host].adaptive?.bounds {
             guard let bounds = limits.adaptive else {
-                hosts[name]?.adaptive = nil
+                hosts[host].adaptive = nil
                 continue
             }
-            if host.adaptive == nil { hosts[name]?.adaptive = AdaptiveLimit(bounds, at: now) }
-            hosts[name]?.adaptive?.bounds = bounds
+            if hosts[host].adaptive == nil { hosts[host].adaptive = AdaptiveLimit(bounds, at: now) }
+            hosts[host].adaptive?.bounds = bounds
         }
         if !limits.followsServer {
-            for name in hosts.keys {
-                hosts[name]?.quotas = [:]
-                hosts[name]?.pausedUntil = nil
+            for host in hosts.indices {
+                hosts[host].quotas = [:]
+                hosts[host].pausedUntil = nil
             }
         }
         self.limits = limits
@@ -136,36 +155,34 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     /// Records what a host tells of its limits, before the response that tells it leaves.
     mutating func learn(_ reports: [QuotaReport], pause: Duration?, of host: String, at now: Duration) -> Turn {
-        guard limits.followsServer, let running = hosts[host]?.running else { return advance(at: now) }
+        guard limits.followsServer, let host = place(of: host) else { return advance(at: now) }
+        let running = hosts[host].running
         for report in reports {
-            hosts[host]?.quotas[report.name, default: ToldQuota()].learn(report, running: running, at: now)
+            hosts[host].quotas[report.name, default: ToldQuota()].learn(report, running: running, at: now)
         }
         // A server that names its policies anew each time does not fill the memory.
-        if let quotas = hosts[host]?.quotas, quotas.count > 16 {
-            hosts[host]?.quotas = quotas.filter { name, _ in reports.contains { $0.name == name } }
+        if hosts[host].quotas.count > 16 {
+            hosts[host].quotas = hosts[host].quotas.filter { name, _ in reports.contains { $0.name == name } }
         }
-        if let pause {
-            let end = max(hosts[host]?.pausedUntil ?? .zero, now + pause)
-            hosts[host]?.pausedUntil = end
-        }
+        if let pause { hosts[host].pausedUntil = max(hosts[host].pausedUntil ?? .zero, now + pause) }
         return advance(at: now)
     }
 
     /// The time for which a host takes no request at all.
-    func pause(of host: String, at now: Duration) -> Duration {
-        guard limits.followsServer, let host = hosts[host] else { return .zero }
-        let pauses = host.quotas.values.map { $0.pause(at: now) } + [(host.pausedUntil ?? now) - now]
-        return pauses.reduce(.zero, max)
+    mutating func pause(of host: String, at now: Duration) -> Duration {
+        guard limits.followsServer, let host = place(of: host) else { return .zero }
+        let pause = max(.zero, (hosts[host].pausedUntil ?? now) - now)
+        return hosts[host].quotas.values.reduce(pause) { max($0, $1.pause(at: now)) }
     }
 
     /// The numbers of requests that hosts take at once, by host; empty without ``RequestLimits/adaptive``.
-    var adaptiveLimits: [String: Int] { hosts.compactMapValues { $0.adaptive?.limit } }
+    var adaptiveLimits: [String: Int] { places.compactMapValues { hosts[$0].adaptive?.limit } }
 
     /// The strictest of the host's policies that say how many requests a whole window allows. The rate and a burst together
     /// stay below the quota of a window.
     func toldRate(of host: String) -> RequestLimits.RateLimit? {
-        (hosts[host]?.quotas.values).map { quotas in
-            quotas.compactMap { quota -> RequestLimits.RateLimit? in
+        places[host].map { host in
+            hosts[host].quotas.values.compactMap { quota -> RequestLimits.RateLimit? in
                 guard let limit = quota.limit, limit > 0, let window = quota.window, window > .zero else { return nil }
                 let rate = 0.95 * Double(limit) / window.inSeconds
                 return RequestLimits.RateLimit(perSecond: rate, burst: max(1, limit / 20))
@@ -179,7 +196,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         while let (host, first) = next(at: now) {
             if bucket?.take(at: now) == false { break }
             _ = remove(first.id, of: host)
-            hosts[host]?.take(at: now)
+            hosts[host].take(at: now)
             running += 1
             turn.started.append(first.id)
         }
@@ -191,20 +208,20 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     private var hasRoom: Bool { limits.maxConcurrentRequests.map { running < max(1, $0) } ?? true }
 
-    private func hasRoom(_ host: Host) -> Bool {
-        if let adaptive = host.adaptive, host.running >= adaptive.limit { return false }
-        return limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
+    private func hasRoom(_ host: Int) -> Bool {
+        if let limit = hosts[host].adaptive?.limit, hosts[host].running >= limit { return false }
+        return limits.maxConcurrentRequestsPerHost.map { hosts[host].running < max(1, $0) } ?? true
     }
 
     /// The waiting request of the highest priority, among equals the oldest, whose host has a free slot and a token.
-    private func next(at now: Duration) -> (host: String, first: Waiting)? {
-        guard hasRoom else { return nil }
-        var best: (host: String, first: Waiting)?
-        for name in hostsWithWaiters {
-            guard let host = hosts[name], let first = host.waiting.first, hasRoom(host) else { continue }
-            if host.wait(at: now) > .zero { continue }
+    private func next(at now: Duration) -> (host: Int, first: Waiting)? {
+        guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
+        var best: (host: Int, first: Waiting)?
+        for host in hostsWithWaiters {
+            guard let first = hosts[host].waiting.first, hasRoom(host) else { continue }
+            if hosts[host].wait(at: now) > .zero { continue }
             if let best, !Self.isBefore(first, best.first) { continue }
-            best = (name, first)
+            best = (host, first)
         }
         return best
     }
@@ -215,9 +232,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
         let commonWait = bucket?.wait(at: now) ?? .zero
         var first: Duration?
-        for name in hostsWithWaiters {
-            guard let host = hosts[name], hasRoom(host) else { continue }
-            let wait = max(commonWait, host.wait(at: now))
+        for host in hostsWithWaiters where hasRoom(host) {
+            let wait = max(commonWait, hosts[host].wait(at: now))
             first = min(first ?? wait, wait)
         }
         return first
@@ -227,30 +243,45 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         one.priority == other.priority ? one.order < other.order : one.priority > other.priority
     }
 
-    private mutating func put(_ waiting: Waiting, into host: String) {
+    private mutating func put(_ waiting: Waiting, into host: Int) {
         // From the end, because a new request is usually the last one.
-        var index = hosts[host]?.waiting.count ?? 0
-        while index > 0, let before = hosts[host]?.waiting[index - 1], Self.isBefore(waiting, before) { index -= 1 }
-        hosts[host]?.waiting.insert(waiting, at: index)
+        var index = hosts[host].waiting.count
+        while index > 0, Self.isBefore(waiting, hosts[host].waiting[index - 1]) { index -= 1 }
+        hosts[host].waiting.insert(waiting, at: index)
         hostsWithWaiters.insert(host)
     }
 
-    private mutating func remove(_ id: ID, of host: String) -> Waiting? {
-        guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }) else { return nil }
-        let waiting = hosts[host]?.waiting.remove(at: index)
-        if hosts[host]?.waiting.isEmpty == true { hostsWithWaiters.remove(host) }
+    private mutating func remove(_ id: ID, of host: Int) -> Waiting? {
+        guard let index = hosts[host].waiting.firstIndex(where: { $0.id == id }) else { return nil }
+        let waiting = hosts[host].waiting.remove(at: index)
+        if hosts[host].waiting.isEmpty { hostsWithWaiters.remove(host) }
         return waiting
     }
 
-    private mutating func add(_ name: String, at now: Duration) {
+    private mutating func place(of name: String) -> Int? {
+        if let last, hosts[last].name == name { return last }
+        guard let place = places[name] else { return nil }
+        last = place
+        return place
+    }
+
+    /// Adds a host, and returns its place.
+    private mutating func add(_ name: String, at now: Duration) -> Int {
         if hosts.count >= roomFrom {
-            hosts = hosts.filter { !$0.value.isForgettable(at: now) }
+            hosts.removeAll { $0.isForgettable(at: now) }
             // What idle hosts told is worth less than the memory of very many.
-            if hosts.count >= 16_384 { hosts = hosts.filter { $0.value.running > 0 || !$0.value.waiting.isEmpty } }
+            if hosts.count >= 16_384 { hosts.removeAll { $0.running == 0 && $0.waiting.isEmpty } }
+            places = Dictionary(uniqueKeysWithValues: hosts.enumerated().map { ($1.name, $0) })
+            hostsWithWaiters = Set(hosts.indices.filter { !hosts[$0].waiting.isEmpty })
             roomFrom = max(1_024, 2 * hosts.count)
         }
-        hosts[name] = Host(
-            bucket: limits.ratePerHost?.bucket(at: now), adaptive: limits.adaptive.map { AdaptiveLimit($0, at: now) })
+        hosts.append(
+            Host(
+                name: name, bucket: limits.ratePerHost?.bucket(at: now),
+                adaptive: limits.adaptive.map { AdaptiveLimit($0, at: now) }))
+        places[name] = hosts.count - 1
+        last = hosts.count - 1
+        return hosts.count - 1
     }
 }
 

@@ -90,7 +90,7 @@ final class LimitStage: Stage {
         {
             throw Self.isOpen(circuit, pause, request)
         }
-        for gate in followers { try await gate.waitForHost(call, host) }
+        for gate in followers where gate.pause(of: host) > .zero { try await gate.waitForHost(call, host) }
         // The shared limits come first: when they become unavailable, the calls that wait there go on to the local ones.
         var leave: (@Sendable (_ isUnused: Bool) -> Void)?
         if let shared {

@@ -29,7 +29,9 @@ enum QuotaFields {
     ///   is in seconds, a time since 1970 in seconds or milliseconds, or a text such as `1m30s`.
     ///
     /// - Parameter date: the time in seconds since 1970, where the response has no `Date`.
-    static func reports(_ headers: HTTPHeaders, date: Int64) -> [QuotaReport] {
+    static func reports(_ headers: HTTPHeaders, date: @autoclosure () -> Int64) -> [QuotaReport] {
+        // Most responses have none of them.
+        guard headers.containsName(beginningWith: beginnings) else { return [] }
         if headers.contains("RateLimit") {
             let value = headers[values: "RateLimit"].joined(separator: ", ")
             let reports = items(value, policies(headers[values: "RateLimit-Policy"].joined(separator: ", ")))
@@ -39,12 +41,14 @@ enum QuotaFields {
         guard let form = forms.first(where: { headers.contains($0.remaining) && headers.contains($0.reset) }) else {
             return []
         }
-        let now = headers["Date"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) } ?? date
+        let now = headers["Date"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) } ?? date()
         guard let remaining = headers[form.remaining].flatMap(count),
             let reset = headers[form.reset].flatMap({ wait($0, now) })
         else { return [] }
         return [QuotaReport(limit: headers[form.limit].flatMap(count), remaining: remaining, reset: reset)]
     }
+
+    private static let beginnings = ["ratelimit", "x-rate"]
 
     private static let forms: [(limit: String, remaining: String, reset: String)] = [
         ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
