@@ -189,22 +189,36 @@ import Testing
         try await server.waitForClosedConnections(1)
     }
 
-    @Test func attemptsFollowTheirCall() {
+    @Test func hedgesFollowTheirCall() {
         let call = Call(HTTPRequest("GET", "http://h/"), progress: { _ in })
-        let (first, hedge) = (call.attempt(isHedge: false), call.attempt(isHedge: true))
-        #expect(first.isAttempt && hedge.isAttempt && !call.isAttempt)
+        let hedge = call.hedge()
+        #expect(hedge.isAttempt && !call.isAttempt)
         // Two requests would report the progress of one call by turns.
-        #expect(first.progressHandler != nil && hedge.progressHandler == nil && hedge.bodyHandler == nil)
+        #expect(hedge.progressHandler == nil && hedge.bodyHandler == nil)
         call.setSuspended(true)
-        first.follow(call)
-        #expect(first.transferState.isSuspended)
+        hedge.follow(call)
+        #expect(hedge.transferState.isSuspended)
         call.setSuspended(false)
         call.raisePriority(to: .high)
-        first.follow(call)
-        #expect(!first.transferState.isSuspended && first.wasSuspended && first.priority == .high)
+        hedge.follow(call)
+        #expect(!hedge.transferState.isSuspended && hedge.wasSuspended && hedge.priority == .high)
+        // A winner goes on with its body.
+        call.abandonFirst()
+        hedge.follow(call)
+        #expect(call.transferState.isCancelled && !call.isCancelled && !hedge.transferState.isCancelled)
+        call.takeUp()
+        #expect(!call.transferState.isCancelled)
         call.cancel()
         hedge.follow(call)
         #expect(hedge.isCancelled)
+    }
+
+    @Test func cancellationOfACallWithAnAbandonedRequestCounts() {
+        let call = Call(HTTPRequest("GET", "http://h/"))
+        call.abandonFirst()
+        call.cancel()
+        call.takeUp()
+        #expect(call.isCancelled && call.transferState.isCancelled)
     }
 
     @Test func hedgeRunsInTheScopeOfItsCall() async {

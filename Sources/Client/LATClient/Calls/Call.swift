@@ -81,11 +81,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
         static let abandoned: UInt32 = 256
         /// It was suspended at some time.
         static let paused: UInt32 = 512
-        /// It sends a request of another call, of which others may run.
+        /// It sends one of several requests of a call.
         static let attempt: UInt32 = 1024
-        /// It sends that request a second time. Only the first request reports its progress.
-        static let hedge: UInt32 = 2048
-        static let priorityShift: UInt32 = 12
+        static let priorityShift: UInt32 = 11
     }
 
     private static let count = Atomic<UInt64>(0)
@@ -124,10 +122,15 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     // MARK: Transfer state
 
-    package var transferState: TransferState {
+    package var transferState: TransferState { transferState(endsWith: Flag.cancelled | Flag.abandoned) }
+
+    /// The state of the call itself, which goes on when its first request is abandoned.
+    var callState: TransferState { transferState(endsWith: Flag.cancelled) }
+
+    private func transferState(endsWith flags: UInt32) -> TransferState {
         let word = word.load(ordering: .acquiring)
         return TransferState(
-            isCancelled: word & Flag.cancelled != 0, isSuspended: word & Flag.suspended != 0,
+            isCancelled: word & flags != 0, isSuspended: word & Flag.suspended != 0,
             priority: RequestPriority(rawValue: Int(word >> Flag.priorityShift)) ?? .high)
     }
 
@@ -153,6 +156,14 @@ package final class Call: @unchecked Sendable, TransferOwner {
     /// Ends one of a call's requests because another one was answered first.
     func abandon() { end(Flag.cancelled | Flag.abandoned) }
 
+    /// Ends the request that the call itself sends, because a hedge was answered first. Until ``takeUp()`` it can send no other.
+    /// What waits has to be told of it.
+    func abandonFirst() { word.bitwiseOr(Flag.abandoned, ordering: .acquiringAndReleasing) }
+
+    /// Lets the call send requests again after ``abandonFirst()``.
+    func takeUp() { word.bitwiseAnd(~Flag.abandoned, ordering: .acquiringAndReleasing) }
+
+    /// Whether a request of the call was ended because another one was answered first.
     var isAbandoned: Bool { has(Flag.abandoned) }
 
     /// Suspends or resumes the transfer.
@@ -230,34 +241,31 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     // MARK: Several requests at once
 
-    /// A call that sends one of this call's requests, and can be ended by itself. It has to ``follow(_:)`` this one.
-    ///
-    /// - Parameter isHedge: whether it is sent beside another one. Then it reports no progress.
-    func attempt(isHedge: Bool) -> Call {
-        let call = Call(
-            request, details: details, deadline: deadline, watch: watch, progress: isHedge ? nil : givenHandler)
-        call.word.bitwiseOr(isHedge ? Flag.attempt | Flag.hedge : Flag.attempt, ordering: .relaxed)
+    /// A call that sends this call's request once more, and can be ended by itself. It has to ``follow(_:)`` this one, and reports no
+    /// progress.
+    func hedge() -> Call {
+        let call = Call(request, details: details, deadline: deadline, watch: watch)
+        call.noteHedging()
         return call
     }
 
-    /// Whether it sends one of the requests of another call, which does not wait for it once another one was answered.
+    /// Records that the call sends one of several requests, of which any may be abandoned.
+    func noteHedging() { word.bitwiseOr(Flag.attempt, ordering: .relaxed) }
+
+    /// Whether one of several requests is sent, for which nobody waits once another one was answered.
     var isAttempt: Bool { has(Flag.attempt) }
 
-    /// Has this call end, pause and report progress as the one for which it was made.
+    /// Has this call end and pause as the one for which it was made.
     func follow(_ call: Call) {
-        var transfer = call.transferState
+        var state = call.callState
         while true {
-            if transfer.isCancelled { return cancel() }
-            setSuspended(transfer.isSuspended)
-            raisePriority(to: transfer.priority)
+            if state.isCancelled { return cancel() }
+            setSuspended(state.isSuspended)
+            raisePriority(to: state.priority)
             // Another thread may have adopted a newer state meanwhile.
-            let now = call.transferState
-            if now.isSuspended == transfer.isSuspended, now.isCancelled == transfer.isCancelled { break }
-            transfer = now
-        }
-        if call.has(Flag.measured), !has(Flag.measured | Flag.hedge), let progress = call.state.withLock(\.progress) {
-            state.withLock { $0.progress = progress }
-            if change({ $0 | Flag.measured }) { notifyWaits() }
+            let now = call.callState
+            if now.isSuspended == state.isSuspended, now.isCancelled == state.isCancelled { break }
+            state = now
         }
     }
 
@@ -295,7 +303,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         state.withLock { state in
             if state.wait == nil { state.wait = listener } else { state.otherWaits.append(listener) }
         }
-        if isCancelled { listener.stateDidChange() }
+        if transferState.isCancelled { listener.stateDidChange() }
     }
 
     package func detach(_ listener: any TransferListener) {
@@ -308,7 +316,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         }
     }
 
-    private func notifyWaits() {
+    func notifyWaits() {
         let (wait, others) = state.withLock { ($0.wait, $0.otherWaits) }
         wait?.stateDidChange()
         for other in others { other.stateDidChange() }

@@ -28,7 +28,7 @@ struct SentRequests: Sendable {
     /// Records what was sent before for the call on behalf of which this one is made.
     mutating func continues(_ other: SentRequests) { isContinued = !other.isFirst }
 
-    mutating func answered(by addressIndex: Int) { self.addressIndex = addressIndex }
+    mutating func answered(by addressIndex: Int?) { self.addressIndex = addressIndex }
 
     /// Records a request that is about to be sent.
     mutating func begins(_ request: HTTPRequest, hop: Int) {

@@ -14,7 +14,7 @@ extension Waiter {
         if let result { return try result.get() }
         guard let call else { return try await value() }
         let wait = CallWait(call) { state in
-            if state.isCancelled { self.end(.failure(call.cancellation)) } else { changed?(state) }
+            if call.transferState.isCancelled { self.end(.failure(call.cancellation)) } else { changed?(state) }
         }
         defer { wait.end() }
         // A change before the registration is not notified.
@@ -28,14 +28,14 @@ package final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferState) -> Void
 
-    /// - Parameter changed: called for every change of the transfer state, and at once if the call is already cancelled.
+    /// - Parameter changed: called for every change of the state, and at once if the call is already cancelled.
     package init(_ call: Call, _ changed: @escaping @Sendable (TransferState) -> Void) {
         self.call = call
         self.changed = changed
         call.attach(self)
     }
 
-    package func stateDidChange() { changed(call.transferState) }
+    package func stateDidChange() { changed(call.callState) }
 
     package func end() { call.detach(self) }
 }

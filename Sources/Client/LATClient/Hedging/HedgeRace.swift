@@ -4,7 +4,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// One call's requests. The first is sent in the task of the call, so that a call that is not hedged needs no other one.
+/// One call's requests. The first is sent by the call itself, so that one that is not hedged costs little more than a timer.
 final class HedgeRace: Sendable {
     private struct Winner {
         let number: Int
@@ -26,6 +26,8 @@ final class HedgeRace: Sendable {
         var winner: Winner?
         /// Waits for the hedges, when the first request has brought nothing good.
         var waiter: Waiter<Void>?
+        /// Observes the call from its first hedge on, or when it was suspended.
+        var wait: CallWait?
 
         /// Ends the first request. Returns what to wait for if a hedge may bring something better.
         mutating func end(isGood: Bool) -> Waiter<Void>? {
@@ -59,7 +61,6 @@ final class HedgeRace: Sendable {
     private let chain: Chain
     private let row: HedgeStage.Row
     private let stage: HedgeStage
-    private let first: Call
     private let scope = CallScope.Values()
     private let state = Mutex(State())
 
@@ -72,36 +73,15 @@ final class HedgeRace: Sendable {
     ) {
         (self.policy, self.delay, self.request, self.chain) = (policy, delay, request, chain)
         (self.row, self.stage) = (row, stage)
-        first = chain.call.attempt(isHedge: false)
     }
 
     func run() async throws -> HTTPResponse {
+        call.noteHedging()
         // The time counts from when the request is sent, without waits for limits and connections.
-        first.atNextStart { [weak self, call] in
-            call.transferDidStart()
-            self?.begin()
-        }
-        let wait = CallWait(call) { [self] _ in follow() }
-        follow()
-        do {
-            var response = try await fastest()
-            // The body of a redirect may still be arriving.
-            if response.body.isStream {
-                response.body = ResponseBody(FollowingBody(response.body, wait))
-            } else {
-                wait.end()
-            }
-            return response
-        } catch {
-            wait.end()
-            throw error
-        }
-    }
-
-    private func fastest() async throws -> HTTPResponse {
+        call.atNextStart { [weak self] in self?.begin() }
         let answer: Result<HTTPResponse, any Error>
         do {
-            answer = .success(try await chain.on(first).proceed(request))
+            answer = .success(try await chain.proceed(request))
         } catch {
             answer = .failure(error)
         }
@@ -112,25 +92,48 @@ final class HedgeRace: Sendable {
             do {
                 try await waiter.value(for: call)
             } catch {
-                finish()
+                finish().wait?.end()
                 throw error
             }
         }
-        let winner = finish()
-        if winner != nil || call.isCancelled { Self.abandon(answer) }
-        if call.isCancelled { throw call.cancellation }
-        if let winner { return winner.response }
-        note(answer, of: chain.addressIndex)
-        return try answer.get()
+        let (winner, wait) = finish()
+        guard let winner, !call.isCancelled else {
+            wait?.end()
+            if call.isCancelled {
+                Self.abandon(answer)
+                throw call.cancellation
+            }
+            note(answer, of: chain.addressIndex)
+            return try answer.get()
+        }
+        Self.abandon(answer)
+        var response = winner.response
+        // The body of a redirect may still be arriving.
+        if response.body.isStream, let wait {
+            response.body = ResponseBody(FollowingBody(response.body, wait))
+        } else {
+            wait?.end()
+        }
+        return response
     }
 
     private static func abandon(_ answer: Result<HTTPResponse, any Error>) {
         if case .success(let response) = answer { response.body.abandon() }
     }
 
-    /// Has all requests end, pause and be as urgent as their call.
+    /// Begins to observe the call.
+    private func watch() {
+        guard state.withLock({ $0.wait == nil && !$0.isOver }) else { return }
+        let wait = CallWait(call) { [self] _ in follow() }
+        let isInVain = state.withLock { state in
+            if state.wait == nil, !state.isOver { state.wait = wait }
+            return state.wait !== wait
+        }
+        if isInVain { wait.end() }
+    }
+
+    /// Has all hedges end, pause and be as urgent as their call.
     private func follow() {
-        first.follow(call)
         for hedge in state.withLock(\.hedges) { hedge.follow(call) }
         updateAlarms()
     }
@@ -177,11 +180,16 @@ final class HedgeRace: Sendable {
     }
 
     private func ring(_ alarm: Int, _ number: Int) {
-        let (delay, waiter) = state.withLock { state -> (Duration?, Waiter<Void>?) in
+        let (delay, waiter, wasSuspended) = state.withLock { state -> (Duration?, Waiter<Void>?, Bool) in
             guard state.alarms[alarm].number == number, state.alarms[alarm].ticket.take() != nil else {
-                return (nil, nil)
+                return (nil, nil, false)
             }
-            return (state.alarms[alarm].delay.take(), state.waiter)
+            if state.wait == nil, call.wasSuspended { return (nil, nil, true) }
+            return (state.alarms[alarm].delay.take(), state.waiter, false)
+        }
+        if wasSuspended {
+            watch()
+            updateAlarms()
         }
         guard let delay else { return }
         if alarm == Self.nextHedge { hedge(after: delay) } else { waiter?.end(.success(())) }
@@ -189,7 +197,8 @@ final class HedgeRace: Sendable {
 
     private func hedge(after delay: Duration) {
         let now = stage.limits.clock.now()
-        let hedge = call.attempt(isHedge: true)
+        let hedge = call.hedge()
+        watch()
         let number = state.withLock { state -> Int? in
             // Paid for under the lock, so that nothing is spent on a call that has just been answered.
             guard !state.isOver, row({ $0.hedges(policy, at: now, pays: stage.budget.take) }) else { return nil }
@@ -229,6 +238,8 @@ final class HedgeRace: Sendable {
             if isGood, case .success(let response) = answer {
                 state.winner = Winner(number: number, response: response, address: target.address)
                 state.isOver = true
+                // Under the lock, as the call takes up its requests again when it finds the winner.
+                if state.waiter == nil { call.abandonFirst() }
                 return (true, wasSent, state.waiter)
             }
             return (false, wasSent, state.running.isEmpty ? state.waiter : nil)
@@ -239,7 +250,7 @@ final class HedgeRace: Sendable {
         }
         if won {
             note(answer, of: target.address)
-            first.abandon()
+            call.notifyWaits()
         } else {
             Self.abandon(answer)
         }
@@ -290,25 +301,27 @@ final class HedgeRace: Sendable {
     }
 
     /// Abandons what still runs, and adds to the call's record what was sent.
-    @discardableResult private func finish() -> Winner? {
-        let (winner, hedges, running) = state.withLock { state in
+    ///
+    /// - Returns: the winner, if it is a hedge, and what observes the call until its body has arrived.
+    private func finish() -> (winner: Winner?, wait: CallWait?) {
+        let (winner, hedges, running, wait) = state.withLock { state in
             state.isOver = true
             defer { state.running = [] }
-            return (state.winner, state.hedges, state.running)
+            return (state.winner, state.hedges, state.running, state.wait.take())
         }
         updateAlarms()
+        guard !hedges.isEmpty else { return (nil, wait) }
+        call.takeUp()
         for number in running { hedges[number - 1].abandon() }
         call.note { sent in
             for (index, hedge) in hedges.enumerated() where index + 1 != winner?.number {
                 sent.absorb(hedge.sent, isAnswer: false)
             }
-            sent.absorb(first.sent, isAnswer: winner == nil)
-            if let winner {
-                sent.absorb(hedges[winner.number - 1].sent, isAnswer: true)
-                if winner.address != chain.addressIndex { sent.answered(by: winner.address) }
-            }
+            guard let winner else { return }
+            sent.absorb(hedges[winner.number - 1].sent, isAnswer: true)
+            if winner.address != chain.addressIndex { sent.answered(by: winner.address) }
         }
-        return winner
+        return (winner, wait)
     }
 }
 

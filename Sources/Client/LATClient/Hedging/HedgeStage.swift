@@ -35,6 +35,8 @@ final class HedgeStage: Stage {
 
     private struct Rows {
         var byName: [Name: Row] = [:]
+        /// The row asked for last, which is usually the next one, too.
+        var last: (name: Name, row: Row)?
         /// Idle rows are forgotten when there are at least this many.
         var roomFrom = 1_024
     }
@@ -67,7 +69,11 @@ final class HedgeStage: Stage {
             let row = row(of: call, request)
         else { return try await chain.proceed(request) }
         // A repetition is no further call.
-        let isFirst = call.sent.isFirst
+        var isFirst = false
+        call.note { sent in
+            isFirst = sent.isFirst
+            sent.answered(by: nil)
+        }
         let delay = row { $0.begin(policy, isFirst: isFirst, at: limits.clock.now()) }
         // Without the stage of retries, nobody else adds the call's share.
         if isFirst, (request.retries ?? retry.policy.retries) == 0 { retry.budget.deposit() }
@@ -81,7 +87,11 @@ final class HedgeStage: Stage {
         guard let domain = row?.domain ?? URLReference.origin(of: request.url) else { return nil }
         let name = Name(domain: domain, server: row?.server)
         return rows.withLock { rows in
-            if let row = rows.byName[name] { return row }
+            if let last = rows.last, last.name == name { return last.row }
+            if let row = rows.byName[name] {
+                rows.last = (name, row)
+                return row
+            }
             if rows.byName.count >= rows.roomFrom {
                 let now = limits.clock.now()
                 rows.byName = rows.byName.filter { !$0.value { $0.isIdle(at: now) } }
@@ -89,6 +99,7 @@ final class HedgeStage: Stage {
             }
             let new = Row()
             rows.byName[name] = new
+            rows.last = (name, new)
             return new
         }
     }
