@@ -224,6 +224,18 @@ for (folder, names) in storeys {
     for target in package.targets where names.contains(target.name) { target.path = "\(folder)/\(target.name)" }
 }
 
+// The examples are packages of their own, like those of users. For CI, `scripts/examples` builds them as targets of this one, so that
+// the library is compiled once. Without access to what is for the package only, they use what a user sees.
+if let examples = Context.environment["LAT_EXAMPLES"]?.split(separator: " ").map(String.init) {
+    let generated = ["PriceService", "TypedNames"]
+    package.targets += examples.map { name in
+        .executableTarget(
+            name: name, dependencies: ["LATNetworking", "LATTesting"] + exported.map { .byName(name: $0) },
+            path: "Examples/\(name)", sources: ["Sources"], packageAccess: false,
+            plugins: generated.contains(name) ? ["DomainTablePlugin"] : [])
+    }
+}
+
 // Keeps only these test targets: `scripts/test --sanitize … --short` runs a few and builds only what they need.
 if let chosen = Context.environment["LAT_TEST_TARGETS"]?.split(separator: " ").map(String.init) {
     package.targets.removeAll { $0.type == .test && !chosen.contains($0.name) }
