@@ -72,6 +72,37 @@ import Testing
         return response
     }
 
+    /// A server may answer a range with 200, `Content-Range` and the part. The store never has it as the whole, neither when the app
+    /// has asked for the range nor when the cache has, and with no policy.
+    @Test(arguments: StoreKind.allCases, [CachePolicy.http, .cacheElseNetwork(.forever)])
+    func partIsNeverStoredAsTheWhole(kind: StoreKind, policy: CachePolicy) async throws {
+        let resource = Resource(50_000)
+        let claims = Atomic(true)
+        let bench = try CacheBench(kind)
+        bench.server.fallback { request in
+            var reply = resource.reply(request)
+            if claims.load(ordering: .relaxed), reply.status == 206 { reply.status = 200 }
+            return reply
+        }
+        func send(_ range: String?) async throws -> HTTPResponse {
+            var request = Self.request(bench, range)
+            request.cachePolicy = policy
+            return try await bench.send(request)
+        }
+        let part = try await send("20000-29999")
+        #expect(part.status == 200 && part.data == Resource.bytes(20_000..<30_000, 1))
+        #expect(try await bench.cache().entries().isEmpty)
+        #expect(try await send(nil).data == Resource.bytes(0..<50_000, 1))
+        guard policy == .http else { return }
+        // The rest of a stored part comes in the same form, so the whole is requested.
+        _ = try await bench.cache().removeAll()
+        claims.store(false, ordering: .relaxed)
+        _ = try await send("0-29999")
+        #expect(try await bench.cache().entries().map(\.status) == [206])
+        claims.store(true, ordering: .relaxed)
+        #expect(try await send(nil).data == Resource.bytes(0..<50_000, 1))
+    }
+
     @Test(arguments: StoreKind.allCases, [false, true])
     func partsAreJoinedUntilWhole(kind: StoreKind, streams: Bool) async throws {
         let resource = Resource(50_000)

@@ -36,6 +36,18 @@ import Testing
         #expect(file.receivedByteCount == Int64(Self.size) && file.response.status == 206)
     }
 
+    /// rclone's S3 server answers a range with 200, `Content-Range` and the part.
+    @Test func partWithTheStatusOfAWholeIsJoined() async throws {
+        let server = try breaking { _, _, honest in
+            var reply = honest
+            reply.status = 200
+            return reply
+        }
+        _ = try await manager.download(server.url, to: target).value
+        #expect(directory.read("big.bin") == bytes)
+        #expect(server.ranges.count == 2)
+    }
+
     private struct Repairing: FailureResolver {
         let repair: @Sendable (NetworkError, HTTPRequest) async throws -> Resolution
 

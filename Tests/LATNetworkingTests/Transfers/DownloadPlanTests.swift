@@ -210,6 +210,39 @@ import Testing
                         invalidatesReceived: false)))
     }
 
+    /// rclone answers a range so.
+    @Test(arguments: [200, 203]) func partWithTheStatusOfAWholeIsAPart(status: Int) {
+        let headers: HTTPHeaders = ["Content-Range": "bytes 10-99/100", "ETag": "\"v1\"", "Content-Length": "90"]
+        #expect(judge(status, headers, to: part) == judge(206, headers, to: part))
+        let changed = headers.merging(["ETag": "\"v2\""])
+        #expect(judge(status, changed, to: part) == .startOver(.changed))
+        let multipart: HTTPHeaders = ["Content-Type": "multipart/byteranges; boundary=b", "ETag": "\"v1\""]
+        #expect(judge(status, multipart, to: part) == .startOver(.wrongRange))
+        guard case .unusable = judge(status, headers, to: .whole) else {
+            Issue.record("a part was taken for the whole")
+            return
+        }
+        // The field is what is wrong in these.
+        for range in ["bytes 0-99/100", "bytes 10-99/100"] {
+            let whole: HTTPHeaders = ["Content-Range": range, "ETag": "\"v1\"", "Content-Length": "100"]
+            guard case .content(let content) = judge(status, whole, to: part) else {
+                Issue.record("refused: \(range)")
+                continue
+            }
+            #expect(content.start == 0 && content.total == 100 && !content.isPart && !content.invalidatesReceived)
+        }
+    }
+
+    @Test func otherLengthOfTheSameVersionStartsOver() {
+        let headers: HTTPHeaders = ["ETag": "\"v1\"", "Content-Length": "90"]
+        #expect(judge(200, headers, to: part) == .startOver(.wrongRange))
+        let coded = headers.merging(["Transfer-Encoding": "chunked"])
+        guard case .content = judge(200, coded, to: part) else {
+            Issue.record("a length that does not count was believed")
+            return
+        }
+    }
+
     @Test(
         arguments: [
             ["Content-Range": "bytes 11-99/100"], ["Content-Range": "bytes 9-99/100"],

@@ -156,7 +156,7 @@ struct CacheStage: Stage {
     ) async throws -> CacheOperations.Fetched {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
-        if let refusal = TimeToLiveRule.refusal(status: response.status) {
+        if let refusal = TimeToLiveRule.refusal(of: response) {
             if response.source == .network { operations.refuse(ticket, refusal, chain.call) }
             return (response, false)
         }

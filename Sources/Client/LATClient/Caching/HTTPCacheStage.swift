@@ -231,7 +231,10 @@ struct HTTPCacheStage: Stage {
             return answer
         }
         // A failed request for the missing part does not answer the caller's request, so request the whole.
-        if forward.completion != nil, [206, 304, 412, 416].contains(response.status) {
+        if forward.completion != nil,
+            [206, 304, 412, 416].contains(response.status)
+                || ContentRange.isPart(status: response.status, response.headers)
+        {
             response.body.abandon()
             return try await exchange(CacheStrategy.Forward(request: request, .incomplete), request, ticket, chain)
         }

@@ -12,6 +12,7 @@ package enum StorageRule {
         guard response.status >= 200, ![206, 304, 412, 416].contains(response.status) else {
             return .status(response.status)
         }
+        if ContentRange.isPart(status: response.status, response.headers) { return .incomplete }
         if CacheControl(request: request.headers).noStore { return .requestNoStore }
         // The response to a condition or a range may differ from the response to a plain request.
         if request.headers.contains("Range") || ValidationRule.hasConditions(request),
@@ -30,7 +31,8 @@ package enum StorageRule {
     ) -> CacheRefusal? {
         guard isComplete(response, byteCount: byteCount, method: request.method) else { return .incomplete }
         // Only `.http` uses responses that are not successes.
-        guard TimeToLiveRule.refusal(status: response.status) != nil else { return nil }
+        guard let refusal = TimeToLiveRule.refusal(of: response) else { return nil }
+        if refusal == .incomplete { return refusal }
         return refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode)
     }
 

@@ -62,7 +62,10 @@ package enum TimeToLiveRule {
     /// Whether a response is a complete success: 2xx, but not 206.
     package static func isStorable(status: Int) -> Bool { (200...299).contains(status) && status != 206 }
 
-    package static func refusal(status: Int) -> CacheRefusal? { isStorable(status: status) ? nil : .status(status) }
+    package static func refusal(of response: HTTPResponse) -> CacheRefusal? {
+        guard isStorable(status: response.status) else { return .status(response.status) }
+        return ContentRange.isPart(status: response.status, response.headers) ? .incomplete : nil
+    }
 
     /// The fields that distinguish variants. `Vary: *` is ignored, since the app has said that responses may be reused.
     package static func varyFields(of headers: HTTPHeaders) -> [String] {

@@ -72,7 +72,9 @@ enum ResponseRule {
 
     static func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest, _ known: Known) -> Verdict {
         switch status {
-        case 200, 203: whole(headers, ask, known)
+        // A server may send a part as if it were the whole.
+        case 200, 203:
+            ContentRange.isPart(status: status, headers) ? part(headers, ask, known) : whole(headers, ask, known)
         case 206: part(headers, ask, known)
         case 416: refusedRange(headers, ask, known)
         default: .refused
@@ -89,9 +91,11 @@ enum ResponseRule {
         var invalidatesReceived = true
         if case .part(_, _, let expected) = ask {
             // A server without ranges sends the whole of the same content: the received bytes stay valid.
-            invalidatesReceived =
-                validator == nil || expected.compare(with: headers) != .same || coding(headers) != known.coding
-                || known.total.map { $0 != length } ?? false
+            let isSame =
+                validator != nil && expected.compare(with: headers) == .same && coding(headers) == known.coding
+            // One version has one length.
+            if isSame, let total = known.total, let length, length != total { return .startOver(.wrongRange) }
+            invalidatesReceived = !isSame || known.total.map { $0 != length } ?? false
         }
         return .content(
             ContentResponse(
@@ -105,7 +109,7 @@ enum ResponseRule {
     private static func part(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict {
         let asked: (start: Int64, end: Int64?)
         switch ask {
-        case .whole: return .unusable("the server sent a part (206) though the whole was requested")
+        case .whole: return .unusable("the server sent a part (Content-Range) though the whole was requested")
         case .probe: asked = (0, nil)
         case .part(let start, let end, _): asked = (start, end)
         }
