@@ -159,13 +159,17 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     /// Whether there is a field of this name.
     public func contains(_ name: String) -> Bool { self[name] != nil }
 
-    /// Whether the name of a field begins with one of these texts, which are in lower case.
-    package func containsName(beginningWith beginnings: [String]) -> Bool {
-        func begins(_ name: some Sequence<UInt8>) -> Bool {
-            beginnings.contains { name.starts(with: $0.utf8) { lowercased($0) == $1 } }
+    /// Whether the name of a field begins with one of these texts, which are in lower case and not empty.
+    package func containsName(beginningWith beginnings: [[UInt8]]) -> Bool {
+        func begins(_ name: some RandomAccessCollection<UInt8>) -> Bool {
+            guard let first = name.first.map(lowercased) else { return false }
+            for beginning in beginnings where beginning[0] == first {
+                if name.starts(with: beginning, by: { lowercased($0) == $1 }) { return true }
+            }
+            return false
         }
         return switch storage {
-        case .fields(let fields): fields.contains { $0.value != nil && begins($0.name.utf8) }
+        case .fields(let fields): fields.contains { $0.value != nil && begins(Array($0.name.utf8)) }
         case .wire(let head): WireLines.read(head) { $0.contains { begins($0.nameBytes) } }
         }
     }

@@ -48,7 +48,7 @@ enum QuotaFields {
         return [QuotaReport(limit: headers[form.limit].flatMap(count), remaining: remaining, reset: reset)]
     }
 
-    private static let beginnings = ["ratelimit", "x-rate"]
+    private static let beginnings = ["ratelimit", "x-rate"].map { Array($0.utf8) }
 
     private static let forms: [(limit: String, remaining: String, reset: String)] = [
         ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),

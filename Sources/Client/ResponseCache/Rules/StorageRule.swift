@@ -31,8 +31,8 @@ package enum StorageRule {
     ) -> CacheRefusal? {
         guard isComplete(response, byteCount: byteCount, method: request.method) else { return .incomplete }
         // Only `.http` uses responses that are not successes.
-        guard let refusal = TimeToLiveRule.refusal(of: response) else { return nil }
-        if refusal == .incomplete { return refusal }
+        guard !ContentRange.isPart(status: response.status, response.headers) else { return .incomplete }
+        guard !TimeToLiveRule.isStorable(status: response.status) else { return nil }
         return refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode)
     }
 
