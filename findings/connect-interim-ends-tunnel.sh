@@ -39,7 +39,9 @@ for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 authority.issue_cert("localhost").configure_cert(context)
 trusting = ssl.create_default_context(cafile=roots)
-ends = {"200": b"200 OK", "103, 200": b"103 Early Hints", "100, 200": b"100 Continue", "201": b"201 Created", "204": b"204 No Content"}
+ends = {
+    "200": b"200 OK", "103, 200": b"103 Early Hints", "100, 200": b"100 Continue", "201": b"201 Created", "204": b"204 No Content",
+}
 chosen = ""
 body = b"tunnelled"
 response = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n" + body
