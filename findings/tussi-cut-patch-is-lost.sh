@@ -107,8 +107,8 @@ def look_at(name):
     finally:
         server.terminate()
         server.wait()
-    print(f"{name} -> cut: {cut}   cut, chunked: {chunked}   whole, chunked: {whole_chunked}   two whole ones: {first}, {last}, then HEAD", status,
-          headers["Upload-Offset"], "  HEAD of another upload", never)
+    print(f"{name} -> cut: {cut}   cut, chunked: {chunked}   whole, chunked: {whole_chunked}")
+    print(f"    two whole ones: {first}, {last}, then HEAD", status, headers["Upload-Offset"], "  HEAD of another upload", never)
     return cut, chunked, whole_chunked, first, last, status, headers["Upload-Offset"], never
 
 print(*(f"{name} {importlib.metadata.version(name)}" for name in ("tussi", "starlette", "uvicorn", "resumable-upload")))
