@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guess:    a server with the PROXY protocol takes "PROXY UNKNOWN", which "the receiver must accept" and for which it uses the
-#           addresses of the connection (PROXY protocol §2.1), as it takes LOCAL of version 2.
+# Guess:    a server with the PROXY protocol takes "PROXY UNKNOWN", which the two best known senders write: it "SHOULD accept the
+#           connection and use the real connection's parameters" (PROXY protocol §2.1), as it does for LOCAL of version 2.
 # Version:  gunicorn 27.0.1 with --proxy-protocol auto; the clients are libcurl 8.23.0 in pycurl 7.49.0 with
 #           CURLOPT_HAPROXYPROTOCOL, all from PyPI, and HAProxy 2.6.12 (Debian 12), which listens on a Unix socket.
 # Found:    gunicorn answers 400 to the line that both write when the connection of their client has no IP address. In version 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guess:    a reader of YAML reads each JSON document, with the same values: "YAML is a superset of JSON" (YAML 1.2 §1.2, and
-#           the manuals of these readers). So one loader does for openapi.json and openapi.yaml.
+# Guess:    a reader of YAML reads each JSON document, with the same values: version 1.2 made YAML "a strict superset of JSON"
+#           (YAML 1.2.2 §1.2). So one loader does for openapi.json and openapi.yaml.
 # Version:  PyYAML 6.0.4 with its own loader and with libyaml 0.2.6, ruamel.yaml 0.19.1, ryaml 0.5.1, and two new ones for YAML
 #           1.2, yaml-rs 0.1.6 and py-yaml12 0.2.0; all from PyPI. The documents are what json.loads reads.
 # Found:    none of the six reads all of these documents as JSON does. PyYAML's two loaders differ.

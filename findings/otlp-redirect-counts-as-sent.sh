@@ -4,8 +4,8 @@
 # Version:  opentelemetry-exporter-otlp-proto-http 1.45.2 with opentelemetry-exporter-otlp-common 0.66b2 and requests 2.34.2,
 #           from PyPI.
 # Found:    each status from 200 to 399 is SUCCESS, and redirects are not followed: after 301, 307 and 308 the spans are gone,
-#           without a line in the log. A 200 with rejected_spans, which the client "SHOULD" report (OTLP, partial success), is
-#           SUCCESS too. 400 and 501 are failures with a line, and 503 is repeated.
+#           without a line in the log. A 200 that says in partial_success that the only span was rejected, and why, is
+#           SUCCESS without a line too. 400 and 501 are failures with a line, and 503 is repeated.
 # Seen:     301, 307, 308   SUCCESS, the target is never asked, nothing logged
 #           304, 300        SUCCESS, nothing logged
 #           200, 1 of 1 rejected   SUCCESS, nothing logged
