@@ -27,7 +27,8 @@ enum GlobalCurl {
     enum Old {
         /// Before 8.0: reusing a connection that was opened with HTTP/2 prior knowledge fails with a framing error.
         static let breaksPriorKnowledge = runtimeVersion < 0x08_00_00
-        /// Before 8.0: the response to `CONNECT` ends with its first interim head (``InterimAnswer``).
+        /// Before 8.0: the head of a response to `CONNECT` can be mended when it ends at an interim one (``InterimAnswer``). Later
+        /// versions (8.23) end it there, too, and the call fails.
         static let endsTunnelAtInterim = runtimeVersion < 0x08_00_00
         /// Before 8.0: a connection in clear text that has carried no request is used for the next one (``WarmUp``).
         static let reusesUnusedClearText = runtimeVersion < 0x08_00_00
