@@ -1,9 +1,13 @@
 internal import CoreMetrics
 public import LATNetworking
 
-// The state of managers. swift-metrics has no values that are asked for, so they are set again and again.
+// The state of managers and outboxes. swift-metrics has no values that are asked for, so they are set again and again.
 extension CallMetrics {
-    /// Sets the meters of a manager's state again and again, until the current task is cancelled.
+    /// Adds the state of an outbox to what ``run(observing:every:)`` and ``update(from:)`` set: depth, size and age of the
+    /// oldest entry, and what was sent and failed. Several outboxes are added up. An outbox is not kept alive.
+    public func observe(_ outbox: Outbox) { outboxes.add(outbox) }
+
+    /// Sets the meters of a manager's state and of the observed outboxes again and again, until the current task is cancelled.
     ///
     /// - Parameters:
     ///   - manager: the manager. It is kept while this runs.
@@ -11,13 +15,49 @@ extension CallMetrics {
     public func run(observing manager: CentralRequestManager, every interval: Duration = .seconds(10)) async {
         var earlier = Series()
         while !Task.isCancelled {
-            earlier = set(await manager.load, earlier: earlier)
+            earlier = await update(from: manager, earlier: earlier)
             try? await Task.sleep(for: interval)
         }
     }
 
-    /// Sets the meters of a manager's state once.
-    public func update(from manager: CentralRequestManager) async { _ = set(await manager.load, earlier: Series()) }
+    /// Sets the meters of a manager's state and of the observed outboxes once, such as before an outbox is released.
+    public func update(from manager: CentralRequestManager) async { _ = await update(from: manager, earlier: Series()) }
+
+    private func update(from manager: CentralRequestManager, earlier: Series) async -> Series {
+        let load = await manager.load
+        count("lat_client_certificates_unchecked_total", load.uncheckedCertificates, in: manager)
+        if let outboxes = outboxes.living { await set(outboxes) }
+        return set(load, earlier: earlier)
+    }
+
+    private func set(_ name: String, _ value: some BinaryInteger, _ labels: [(String, String)] = []) {
+        Meter(label: name, dimensions: labels, factory: factory).set(value)
+    }
+
+    /// Adds what has come to a total since the last time.
+    private func count(_ name: String, _ total: Int, in owner: any AnyObject & Sendable) {
+        Counter(label: name, factory: factory).increment(by: totalsOfOwners.growth(of: name, to: total, in: owner))
+    }
+
+    private func set(_ outboxes: [Outbox]) async {
+        var loads: [Outbox.Load] = []
+        for outbox in outboxes {
+            guard let load = try? await outbox.load else { continue }
+            loads.append(load)
+            count("lat_client_outbox_sent_total", load.sent, in: outbox)
+            count("lat_client_outbox_failed_total", load.failed, in: outbox)
+        }
+        func sum<Number: BinaryInteger>(_ value: (Outbox.Load) -> Number) -> Number {
+            loads.reduce(0) { $0 + value($1) }
+        }
+        set("lat_client_outbox_entries", sum(\.waiting), [("state", "waiting")])
+        set("lat_client_outbox_entries", sum(\.answered), [("state", "answered")])
+        set("lat_client_outbox_entries", sum(\.dead), [("state", "dead")])
+        set("lat_client_outbox_sending", sum(\.sending))
+        set("lat_client_outbox_size_bytes", sum(\.size))
+        let oldest = loads.compactMap(\.oldest).max() ?? .zero
+        Meter(label: "lat_client_outbox_oldest_seconds", factory: factory).set(oldest / .seconds(1))
+    }
 
     /// What has values now, and may have none the next time.
     private struct Series {
@@ -27,9 +67,6 @@ extension CallMetrics {
 
     /// - Parameter earlier: what had values before. What has none any more is set to 0.
     private func set(_ load: CentralRequestManager.Load, earlier: Series) -> Series {
-        func set(_ name: String, _ value: Int, _ labels: [(String, String)] = []) {
-            Meter(label: name, dimensions: labels, factory: factory).set(value)
-        }
         set("lat_client_calls_running", load.calls)
         set("lat_client_transfers_running", load.transfers)
         set("lat_client_transfers_queued", load.queued)

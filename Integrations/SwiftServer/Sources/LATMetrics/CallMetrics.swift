@@ -12,6 +12,7 @@ internal import Synchronization
 /// let metrics = CallMetrics()
 /// configuration.accessories = [metrics]
 /// let manager = try CentralRequestManager(configuration: configuration)
+/// metrics.observe(outbox)                           // entries of an outbox, when there is one
 /// await metrics.run(observing: manager)             // in a task: open connections, queue, circuits, reachability
 /// ```
 ///
@@ -23,6 +24,8 @@ public final class CallMetrics: CallMeter {
     private let active: MetricCache<RequestKey, Meter>
     private let lifetimes: MetricCache<String, Timer>
     private let totals: Totals
+    let outboxes = ObservedOutboxes()
+    let totalsOfOwners = KnownTotals()
 
     /// Makes an observer.
     ///

@@ -12,9 +12,10 @@ public import OpenAPIRuntime
 /// ```
 ///
 /// Bodies are streamed in both directions: that of a request is read no faster than it is sent, that of a response arrives
-/// while it is read, with backpressure. A request body that can be iterated several times can also be sent again, after a
-/// redirect or by the retry policy. Every status is returned to the client, whose document says what it means. The tag of the
-/// call is the identifier of the operation.
+/// while it is read, with backpressure, and both may go on at the same time. A response body that nobody reads to its end gives
+/// its connection back when it is released. Its size has no limit unless `prepare` sets `maxBodySize`. A request body that can
+/// be iterated several times can also be sent again, after a redirect or by the retry policy. Every status is returned to the
+/// client, whose document says what it means. The tag of the call is the identifier of the operation.
 public struct ManagerTransport: ClientTransport {
     private let manager: CentralRequestManager
     private let prepare: @Sendable (inout LATNetworking.HTTPRequest, _ operationID: String) -> Void

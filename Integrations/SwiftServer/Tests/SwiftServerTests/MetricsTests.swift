@@ -1,5 +1,5 @@
 import LATInspect
-import LATMetrics
+@testable import LATMetrics
 import LATNetworking
 import LATTesting
 import MetricsTestKit
@@ -72,6 +72,78 @@ import Testing
         let text = await theirs.text()
         #expect(series.count > 20)
         #expect(series == series(of: text), "\(series.symmetricDifference(series(of: text)).sorted())")
+        let families = text.split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map {
+            $0.split(separator: " ")[2]
+        }
+        let known = Set(
+            kit.counters.map(\.label) + kit.timers.map(\.label) + kit.recorders.map(\.label) + kit.meters.map(\.label))
+        // Also those that are 0. A label's values are only in the text before something was counted.
+        let isPlain = { (family: Substring) in text.contains("\n\(family) ") }
+        #expect(families.filter { isPlain($0) && !known.contains(String($0)) } == [])
+    }
+
+    @Test func outboxesHaveTheValuesOfPrometheus() async throws {
+        let (server, failing, folder) = (try MockServer(), try MockServer(), try TemporaryDirectory())
+        server.enqueue(.text("a"), .text("b"), .status(400))
+        failing.fallback { _ in .status(503) }
+        let (own, theirs) = (CallMetrics(kit), Metrics())
+        let manager = try CentralRequestManager.make { _ in }
+        var settings = Outbox.Configuration()
+        (settings.firstWait, settings.longestWait) = (.seconds(3_600), .seconds(3_600))
+        var outboxes = try ["a", "b"].map {
+            try Outbox(folder: folder.path(of: $0), manager: manager, configuration: settings)
+        }
+        for outbox in outboxes {
+            own.observe(outbox)
+            theirs.observe(outbox)
+        }
+        for (outbox, handler) in [(outboxes[0], nil), (outboxes[1], "none"), (outboxes[1], nil)] {
+            let count = server.requests.count
+            try await outbox.add(HTTPRequest("POST", server.url(), body: .text("x")), handler: handler)
+            try await server.waitForRequests(count + 1)
+        }
+        try await outboxes[0].add(HTTPRequest("POST", failing.url()))
+        try await eventually {
+            let load = try? await (outboxes[0].load, outboxes[1].load)
+            guard let (one, other) = load, one.sent == 1, one.failed == 1, one.oldest ?? .zero > .zero else {
+                return false
+            }
+            return other.dead == 1 && other.answered == 1
+        }
+        for _ in 0..<2 { await own.update(from: manager) }
+        func known(_ label: String) -> Double? {
+            let name = label.prefix { $0 != "{" }
+            let state = label.split(separator: "\"").dropFirst().first.map(String.init)
+            return kit.counters.first { $0.label == name }.map { Double($0.totalValue) }
+                ?? kit.meters.first { $0.label == name && $0.dimensions.first?.1 == state }?.lastValue
+        }
+        let lines = await theirs.text().split(separator: "\n").filter { $0.hasPrefix("lat_client_outbox_") }
+        #expect(lines.count == 8)
+        for line in lines {
+            let parts = line.split(separator: " ")
+            let value = try #require(known(String(parts[0])), "\(line)")
+            // Time goes on between the two.
+            if line.contains("oldest") {
+                #expect(value > 0 && Double(parts[1]) ?? 0 >= value)
+            } else {
+                #expect(value == Double(parts[1]), "\(line)")
+            }
+        }
+        #expect(known("lat_client_outbox_sent_total") == 2 && known("lat_client_outbox_entries{state=\"dead\"}") == 1)
+        for outbox in outboxes { await outbox.close() }
+        outboxes = []
+        try await eventually {
+            await own.update(from: manager)
+            return known("lat_client_outbox_entries{state=\"waiting\"}") == 0
+        }
+        #expect(known("lat_client_outbox_sent_total") == 2)
+    }
+
+    @Test func totalsGrowByWhatIsNew() {
+        let totals = KnownTotals()
+        let (one, other) = (Gate(), Gate())
+        #expect([3, 3, 5, 4].map { totals.growth(of: "a", to: $0, in: one) } == [3, 0, 2, 0])
+        #expect(totals.growth(of: "a", to: 5, in: other) == 5 && totals.growth(of: "b", to: 1, in: one) == 1)
     }
 
     @Test func socketIsTheServerOfItsRequests() async throws {

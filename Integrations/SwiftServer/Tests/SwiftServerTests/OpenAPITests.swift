@@ -9,11 +9,15 @@ import Synchronization
 import Testing
 
 /// A client in the shape of swift-openapi-generator's, for four operations of httpbin.
-private struct Client: Sendable {
+struct Client: Sendable {
     let client: UniversalClient
 
     init(serverURL: URL, transport: any ClientTransport) {
         client = UniversalClient(serverURL: serverURL, configuration: .init(), transport: transport)
+    }
+
+    init(_ manager: CentralRequestManager, _ base: String) throws {
+        self.init(serverURL: try #require(URL(string: base)), transport: ManagerTransport(manager))
     }
 
     enum Answer: Sendable {
@@ -52,19 +56,15 @@ private struct Client: Sendable {
 }
 
 extension Client.Answer {
-    fileprivate func bytes() async throws -> [UInt8] {
+    func bytes() async throws -> [UInt8] {
         guard case .ok(let body?) = self else { return [] }
         return try await [UInt8](collecting: body, upTo: 16 << 20)
     }
 }
 
 @Suite(.timeLimit(.minutes(1))) struct OpenAPITests {
-    private func client(_ manager: CentralRequestManager, _ base: String) throws -> Client {
-        Client(serverURL: try #require(URL(string: base)), transport: ManagerTransport(manager))
-    }
-
     @Test(.enabled(if: httpbin != nil, "needs LAT_TEST_HTTPBIN")) func httpbinGetsAndSendsStreams() async throws {
-        let client = try client(.make { _ in }, httpbin ?? "")
+        let client = try Client(.make { _ in }, httpbin ?? "")
         let chunks = (0..<64).map { [UInt8](repeating: UInt8(ascii: "a") + UInt8($0 % 26), count: 1_024) }
         let (stream, continuation) = AsyncStream.makeStream(of: [UInt8].self)
         for chunk in chunks { continuation.yield(chunk) }
@@ -81,7 +81,7 @@ extension Client.Answer {
     }
 
     @Test(.enabled(if: httpbin != nil, "needs LAT_TEST_HTTPBIN")) func everyStatusReachesTheClient() async throws {
-        let client = try client(.make { $0.retryPolicy.retries = 0 }, httpbin ?? "")
+        let client = try Client(.make { $0.retryPolicy.retries = 0 }, httpbin ?? "")
         for code in [201, 404, 418, 500] {
             guard case .undocumented(let status, _) = try await client.status(code) else { throw CancellationError() }
             #expect(status == code)
@@ -90,7 +90,7 @@ extension Client.Answer {
 
     @Test(.enabled(if: httpbin != nil, "needs LAT_TEST_HTTPBIN")) func cacheOfTheManagerAnswers() async throws {
         let sources = Sources()
-        let client = try client(
+        let client = try Client(
             .make {
                 $0.cachePolicy = .http
                 $0.cacheStorage = .memory
@@ -109,7 +109,7 @@ extension Client.Answer {
         let server = try MockServer()
         server.fallback { _ in .text("early") }
         let (stream, continuation) = AsyncStream.makeStream(of: [UInt8].self)
-        let client = try client(.make { _ in }, server.baseURL)
+        let client = try Client(.make { _ in }, server.baseURL)
         let answer = Task {
             try await client.post(
                 OpenAPIRuntime.HTTPBody(stream, length: .unknown, iterationBehavior: .single)
@@ -126,7 +126,7 @@ extension Client.Answer {
         let server = try MockServer()
         server.enqueue(.redirect(to: "/again", status: 307))
         server.fallback { _ in .text("done") }
-        let client = try client(.make { _ in }, server.baseURL)
+        let client = try Client(.make { _ in }, server.baseURL)
         #expect(try await client.post(OpenAPIRuntime.HTTPBody([1, 2, 3])).bytes() == Array("done".utf8))
         #expect(server.requests.map(\.body) == [Data([1, 2, 3]), Data([1, 2, 3])])
     }
@@ -135,7 +135,7 @@ extension Client.Answer {
         let server = try MockServer()
         server.enqueue(.status(503))
         server.fallback { _ in .text("a") }
-        let client = try client(.make { $0.limits.maxConcurrentRequests = 1 }, server.url("/v1/"))
+        let client = try Client(.make { $0.limits.maxConcurrentRequests = 1 }, server.url("/v1/"))
         #expect(try await client.path("/a").bytes() == Array("a".utf8))
         #expect(server.requests.map(\.path) == ["/v1/a", "/v1/a"])
     }
@@ -148,7 +148,7 @@ extension Client.Answer {
         let path = folder.appending(path: "openapi.yaml").path
         for mode in [Cassette.Mode.new, .none] {
             let cassette = try Cassette(path, mode: mode)
-            let client = try client(.make { $0.transport = cassette }, server.baseURL)
+            let client = try Client(.make { $0.transport = cassette }, server.baseURL)
             #expect(try await client.path("/a").bytes() == Array(#"{"a":1}"#.utf8))
             try cassette.eject()
             server.stop()

@@ -16,10 +16,6 @@ import Tracing
 
 private typealias HTTPRequest = LATNetworking.HTTPRequest
 
-private struct Client {
-    init(serverURL: URL, transport: any ClientTransport) {}
-}
-
 private enum Samples {
     static func plainService(_ server: any Service, _ logger: Logger) async throws {
         let manager = try makeManager()
@@ -38,11 +34,12 @@ private enum Samples {
         configuration.accessories = [CallTracer(tracer)]
     }
 
-    static func metrics(_ configuration: inout CentralRequestManager.Configuration) async throws {
+    static func metrics(_ configuration: inout CentralRequestManager.Configuration, _ outbox: Outbox) async throws {
         let metrics = CallMetrics()
         configuration.accessories = [metrics]
         let manager = try CentralRequestManager(configuration: configuration)
-        await metrics.run(observing: manager)  // a task of its own: connections, queue, circuits
+        metrics.observe(outbox)  // if there is one
+        await metrics.run(observing: manager)  // a task of its own: connections, queue, circuits, outboxes
     }
 
     static func clients(_ manager: CentralRequestManager, _ url: URL) -> [Client] {
