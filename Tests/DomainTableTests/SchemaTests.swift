@@ -32,7 +32,7 @@ import Testing
         let places: [(TableKey.Place, JSONValue?)] = [
             (.table, schema), (.defaults, schema["properties"]["defaults"]), (.domain, definitions["domain"]),
             (.server, definitions["server"]), (.retry, definitions["retry"]),
-            (.events, definitions["events"]), (.tls, definitions["tls"]),
+            (.events, definitions["events"]), (.documented, definitions["documented"]), (.tls, definitions["tls"]),
             (.digests, definitions["digests"]),
             (.limits, limits), (.circuit, definitions["circuitBreaker"]), (.hedge, definitions["hedgeRule"]),
             (.envelope, definitions["envelopeRule"]),

@@ -11,7 +11,8 @@ import Testing
               domains: { demo: { baseURL: "http://h", environments: { dev: "http://d", staging: "http://s" } } },
               servers: {
                 "user.detail": { domain: "demo", path: "teams/{team}/users/{id}", method: "GET" },
-                "user.save": { domain: "demo", path: "users/{id}", method: "PUT" },
+                "user.save": { domain: "demo", path: "users/{id}", method: "PUT",
+                  documented: { parameters: { note: "string?", age: "integer", name: "string" } } },
               },
             }
             """, environment: nil)
@@ -62,6 +63,15 @@ import Testing
         #expect(names("start", "user.detail", "") == ["team=", "id="])
         #expect(names("start", "user.detail", "team=a", "") == ["id="])
         #expect(names("start", "user.detail", "-p", "id=2", "-p", "") == ["team="])
+    }
+
+    @Test func documentedParametersAreProposedTheRequiredFirst() {
+        #expect(names("start", "user.save", "") == ["id=", "age:=", "name=", "note="])
+        #expect(names("start", "user.save", "age:=3", "-p", "name=a", "") == ["id=", "note="])
+        #expect(
+            candidates("start", "user.save", "id=1", "").list.map(\.help) == [
+                "integer, required", "string, required", "string",
+            ])
     }
 
     @Test func tableOfTheCommandLineIsRead() {

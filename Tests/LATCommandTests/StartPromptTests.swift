@@ -1,3 +1,4 @@
+import LATNetworking
 import LATTesting
 import TestSupport
 import Testing
@@ -49,6 +50,46 @@ import Testing
         let result = await process.result
         #expect(result.exitCode == 0 && server.requests.map(\.path) == ["/teams/red/users/7"])
         #expect(!result.text.contains("team:"))
+    }
+
+    /// A table whose row has parameters that the document requires.
+    private func writeDocumented() throws {
+        _ = try folder.writeTable(
+            """
+            {
+              domains: { demo: { baseURL: "\(server.baseURL)" } },
+              servers: { "user.detail": { domain: "demo", path: "users/{id}", method: "PUT", parameters: { fixed: 1 },
+                documented: { parameters: { name: "string", age: "integer", fixed: "integer", note: "string?" } } } },
+            }
+            """)
+    }
+
+    @Test func requiredParametersAreAskedInTheirType() async throws {
+        try writeDocumented()
+        let process = try typed("id=7")
+        await process.waitForOutput("age (integer): ")
+        process.type("old\n")
+        await process.waitForOutput("age is of the type integer of JSON; Ctrl-C ends lat")
+        process.type("36\n")
+        await process.waitForOutput("name: ")
+        process.type("Ada\n")
+        let result = await process.result
+        #expect(result.exitCode == 0 && !result.text.contains("note") && !result.text.contains("fixed"))
+        let body = try JSONValue(parsing: #require(server.requests.first).body)
+        #expect(body == ["name": "Ada", "age": 36, "fixed": 1])
+    }
+
+    @Test func requiredParametersAreNamedWithoutATerminal() async throws {
+        try writeDocumented()
+        let result = try await LatProcess.run(["start", "user.detail", "id=7"], in: folder.path)
+        #expect(result.exitCode == 2 && server.requestCount == 0)
+        #expect(
+            result.err == "lat: \"user.detail\" needs values for age and name; write lat start user.detail age:=JSON "
+                + "name=VALUE\n")
+        let near = try await LatProcess.run(["start", "user.detail", "id=7", "name=Ada", "agee:=3"], in: folder.path)
+        #expect(near.err == "lat: \"user.detail\" needs a value for age; did you mean age by \"agee\"?\n")
+        let given = try await LatProcess.run(["start", "user.detail", "id=7", "name=A", "age:=null"], in: folder.path)
+        #expect(given.exitCode == 0)
     }
 
     @Test func pastedLinesAnswerAllPrompts() async throws {

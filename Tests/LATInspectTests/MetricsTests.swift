@@ -42,6 +42,34 @@ import Testing
         #expect(line.contains(#"network_protocol_version="1.1""#))
     }
 
+    private struct Genre: KnownValues {
+        var rawValue: String
+        static let knownValues = [Self(rawValue: "novel")]
+    }
+
+    private struct FetchGenres: RequestEntity {
+        typealias Model = [Genre]
+        static let route = Route(server: "genres")
+    }
+
+    @Test func answersThatTheDocumentLacksAreCounted() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json(#"["novel", "opera"]"#, status: 203) }
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: """
+                    { domains: { d: { baseURL: "\(server.baseURL)" } }, servers: {
+                      genres: { domain: "d", path: "g", method: "GET", documented: { statuses: [200] } } } }
+                    """, environment: nil)
+            $0.accessories = [metrics]
+        }
+        _ = try await FetchGenres().startRequest(on: manager)
+        let text = await metrics.text()
+        #expect(text.contains("lat_client_undocumented_total{what=\"status\"} 1"))
+        #expect(text.contains("lat_client_undocumented_total{what=\"value\"} 1"))
+    }
+
     @Test func faultsOnPurposeAreCountedAndRecorded() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("0123456789") }

@@ -15,14 +15,14 @@ import Testing
     @Test(arguments: [
         (
             "operationId: shelves", "operationId: racks",
-            ["breaking Shelves: the call is gone", "harmless Racks: the call is new: GET /shelves"]
+            ["breaking Shelves: the call is Racks now, and its row library.racks"]
         ),
         ("/shelves:", "/racks:", ["breaking Shelves: GET /shelves is GET /racks"]),
         (
             "name: author, in: query,", "name: author, required: true, in: query,",
             ["breaking ListBooks: author is required now"]
         ),
-        ("explode: false, ", "", ["harmless ListBooks: the row has no query"]),
+        ("explode: false, ", "", ["breaking ListBooks: the array years is written as repeated, was comma"]),
         (
             "enum: [novel, poetry, default]", "enum: [novel, poetry, default, essay]",
             ["harmless Genre: the value \"essay\" is new"]
@@ -47,6 +47,174 @@ import Testing
                     with: "book: { type: string }\n        who: { type: string }\n        days") : edited
         }
         #expect(found == expected)
+    }
+
+    /// A document with one call: its path, what it sends, and what it has in a reply and a failure.
+    private struct Shop {
+        var path = "/orders"
+        var method = "post"
+        var server = "https://shop.example"
+        var security = ""
+        var parameters = ""
+        var body = #"{"type": "object", "properties": {"a": {"type": "string"}}}"#
+        var bodyType = "application/json"
+        var reply = #"{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}"#
+        var replyType = "application/json"
+        var more = ""
+        var schemas = ""
+
+        var text: String {
+            """
+            {"openapi": "3.1.0", "info": {"title": "Shop"}, "servers": [{"url": "\(server)"}], "paths": {"\(path)": {"\(method)": {
+            "operationId": "order", \(security) "parameters": [\(parameters)],
+            "requestBody": {"content": {"\(bodyType)": {"schema": \(body)}}},
+            "responses": {"200": {"content": {"\(replyType)": {"schema": \(reply)}}}\(more)}}}},
+            "components": {"securitySchemes": {"Key": {"type": "apiKey", "in": "header", "name": "X-Key"}},
+            "schemas": {\(schemas)}}}
+            """
+        }
+    }
+
+    private func changes(_ base: Shop = Shop(), _ edit: (inout Shop) -> Void) throws -> [String] {
+        var other = base
+        edit(&other)
+        let difference = try DocumentDifference(from: .of(base.text), to: .of(other.text))
+        return difference.changes.map { "\($0.isBreaking ? "breaking" : "harmless") \($0.subject): \($0.text)" }
+    }
+
+    /// A schema, another one, and what the change means for who sends it and for who receives it.
+    @Test(arguments: [
+        (#"{"type": "string", "format": "uuid"}"#, #"{"type": "string"}"#, "is String, was UUID", true, true),
+        (
+            #"{"type": "string", "format": "email"}"#, #"{"type": "string", "format": "hostname"}"#,
+            "format is \"hostname\", was \"email\"", true, false
+        ),
+        (#"{"type": "integer"}"#, #"{"type": "integer", "minimum": 1}"#, "minimum is 1", true, false),
+        (
+            #"{"type": "integer", "minimum": 1}"#, #"{"type": "integer", "minimum": 0}"#, "minimum is 0, was 1", false,
+            false
+        ),
+        (
+            #"{"type": "string", "maxLength": 9}"#, #"{"type": "string", "maxLength": 8}"#, "maxLength is 8, was 9",
+            true, false
+        ),
+        (
+            #"{"type": "string", "maxLength": 9}"#, #"{"type": "string"}"#, "there is no maxLength any more, was 9",
+            false,
+            false
+        ),
+        (#"{"type": "string"}"#, #"{"type": "string", "pattern": "^x"}"#, "pattern is \"^x\"", true, false),
+        (#"{"type": "integer"}"#, #"{"type": "integer", "default": 3}"#, "default is 3", false, false),
+        (
+            #"{"type": "array", "items": {"type": "string"}}"#,
+            #"{"type": "array", "items": {"type": ["string", "null"]}}"#, "is [String?], was [String]", true, true
+        ),
+    ]) func boundsBreakWhoSends(_ old: String, _ new: String, _ text: String, _ sent: Bool, _ received: Bool) throws {
+        func word(_ breaks: Bool) -> String { breaks ? "breaking" : "harmless" }
+        let object = { (schema: String) in #"{"type": "object", "properties": {"a": \#(schema)}}"# }
+        let sending = try changes(Shop(body: object(old))) { $0.body = object(new) }
+        let receiving = try changes(Shop(reply: object(old))) { $0.reply = object(new) }
+        let line = text.hasPrefix("is ") ? "a \(text)" : "a: \(text)"
+        #expect(sending == ["\(word(sent)) Order: \(line)"])
+        #expect(receiving == ["\(word(received)) OrderReply: \(line)"])
+    }
+
+    @Test func valueThatIsGoneBreaksWhoSends() throws {
+        let (old, new) = (#"{"enum": ["x", "y"]}"#, #"{"enum": ["y", "z"]}"#)
+        let object = { (schema: String) in #"{"type": "object", "properties": {"a": \#(schema)}}"# }
+        let sending = try changes(Shop(body: object(old))) { $0.body = object(new) }
+        #expect(sending == [#"harmless OrderA: the value "z" is new"#, #"breaking OrderA: the value "x" is gone"#])
+        let receiving = try changes(Shop(reply: object(old))) { $0.reply = object(new) }
+        #expect(
+            receiving == [
+                #"harmless OrderReplyA: the value "z" is new"#, #"harmless OrderReplyA: the value "x" is gone"#,
+            ])
+    }
+
+    @Test func caseThatIsGoneBreaksWhoSends() throws {
+        let schemas = ["A", "B", "C"].map {
+            #""\#($0)": {"type": "object", "required": ["\#($0)"], "properties": {"\#($0)": {}}}"#
+        }
+        .joined(separator: ", ")
+        let union = { (names: [String]) in
+            #"{"type": "object", "properties": {"u": {"oneOf": ["#
+                + names.map { ##"{"$ref": "#/components/schemas/\##($0)"}"## }.joined(separator: ", ") + "]}}}"
+        }
+        let sending = try changes(Shop(body: union(["A", "B"]), schemas: schemas)) { $0.body = union(["B", "C"]) }
+        #expect(sending == ["harmless OrderU: it may be C", "breaking OrderU: it is A no more"])
+        let receiving = try changes(Shop(reply: union(["A", "B"]), schemas: schemas)) { $0.reply = union(["B", "C"]) }
+        #expect(receiving == ["harmless OrderReplyU: it may be C", "harmless OrderReplyU: it is A no more"])
+    }
+
+    @Test func memberThatIsNeededBreaksWhoSends() throws {
+        let required =
+            #"{"type": "object", "required": ["id", "new"], "properties": {"id": {"type": "string"}, "new": {"type": "integer"}}}"#
+        #expect(try changes { $0.reply = required } == ["harmless OrderReply: new is new"])
+        let optional = #"{"type": "object", "properties": {"id": {"type": "string"}}}"#
+        #expect(try changes { $0.reply = optional } == ["breaking OrderReply: id is optional now"])
+        let needed = #"{"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}"#
+        #expect(try changes { $0.body = needed } == ["breaking Order: a is required now"])
+        let constant = { (value: String) in
+            #"{"type": "object", "required": ["k"], "properties": {"k": {"const": "\#(value)"}}}"#
+        }
+        #expect(
+            try changes(Shop(body: constant("x"))) { $0.body = constant("y") } == [
+                #"breaking Order: k is "y", was "x""#
+            ])
+    }
+
+    @Test func parametersAreFollowedWhereTheyGo() throws {
+        let query = #"{"name": "q", "in": "query", "schema": {"type": "string"}}"#
+        let header = #"{"name": "q", "in": "header", "schema": {"type": "string"}}"#
+        let needed = #"{"name": "q", "in": "query", "required": true, "schema": {"type": "string"}}"#
+        #expect(
+            try changes(Shop(parameters: query)) { $0.parameters = header } == [
+                "breaking Order: q is in the header, was in the query"
+            ])
+        #expect(try changes { $0.parameters = query } == ["harmless Order: q is new"])
+        #expect(try changes { $0.parameters = needed } == ["breaking Order: q is new, and required"])
+        #expect(try changes(Shop(parameters: query)) { $0.parameters = "" } == ["breaking Order: q is gone"])
+    }
+
+    @Test func callIsFollowedByItsName() throws {
+        #expect(try changes { $0.path = "/v2/orders" } == ["breaking Order: POST /orders is POST /v2/orders"])
+        #expect(try changes { $0.method = "put" } == ["breaking Order: POST /orders is PUT /orders"])
+        #expect(
+            try changes { $0.server = "https://new.example" } == [
+                "breaking shop: the address is https://new.example, was https://shop.example"
+            ])
+    }
+
+    @Test func needOfATokenBreaks() throws {
+        let secured = #""security": [{"Key": []}],"#
+        #expect(try changes { $0.security = secured } == ["breaking Order: the authenticator is Key"])
+        #expect(
+            try changes(Shop(security: secured)) { $0.security = "" } == [
+                "harmless Order: no authenticator is needed, was Key"
+            ])
+    }
+
+    @Test func mediaTypesAreCompared() throws {
+        let form = try changes { $0.bodyType = "application/x-www-form-urlencoded" }
+        #expect(form == ["breaking Order: the body is application/x-www-form-urlencoded, was application/json"])
+        let both = try changes {
+            $0.bodyType =
+                #"application/json": {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}, "text/csv"#
+        }
+        #expect(both == ["harmless Order: the body is application/json, text/csv, was application/json"])
+        #expect(
+            try changes { $0.replyType = "text/plain" }.first == "breaking Order: the model is String, was OrderReply")
+    }
+
+    @Test func failuresAreCompared() throws {
+        let failure = { (schema: String) in #", "404": {"content": {"application/json": {"schema": \#(schema)}}}"# }
+        let empty = #", "404": {"description": ""}"#
+        #expect(try changes { $0.more = empty } == ["harmless Order: the status 404 is new"])
+        #expect(try changes(Shop(more: empty)) { $0.more = "" } == ["harmless Order: the status 404 is gone"])
+        #expect(
+            try changes(Shop(more: failure(#"{"type": "string"}"#))) { $0.more = failure(#"{"type": "integer"}"#) } == [
+                "breaking Order: 404 has Int, had String"
+            ])
     }
 
     @Test func changeNamesTheRowsThatItConcerns() throws {

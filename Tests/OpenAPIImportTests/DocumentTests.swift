@@ -1,3 +1,4 @@
+import HTTPCore
 import Testing
 
 @testable import OpenAPIImport
@@ -163,6 +164,106 @@ import Testing
         ).run(choosing: .all)
         #expect(result.table.rows.map { $0.row["method"]?.string } == ["QUERY", "GET", "PURGE"])
         #expect(result.files.map(\.text).joined().contains("struct WatchItem"))
+    }
+
+    /// The rows of a document with one operation.
+    private func row(_ method: String, _ operation: String) throws -> String {
+        let text = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example"}],
+            "paths": {"/jobs": {"\(method)": {"operationId": "job", \(operation)}}}}
+            """
+        let table = try OpenAPIImporter.of(text).run(choosing: .all).table
+        let row = try #require(table.rows.first?.row.members)
+        let own = zip(row.names, row.values).filter { !["domain", "path", "method"].contains($0.0) }
+        return own.map { "\($0.0): \(JSON5Text.inline($0.1))" }.joined(separator: ", ")
+    }
+
+    @Test func rowHasWhatTheDocumentSaysOfTheCall() throws {
+        let rows = try row(
+            "post",
+            #"""
+            "parameters": [{"name": "q", "in": "query", "required": true, "schema": {"type": "integer"}},
+            {"name": "X-A", "in": "header", "schema": {"type": "string"}}],
+            "requestBody": {"content": {"application/json": {"schema": {"type": "object", "required": ["n"],
+            "properties": {"n": {"type": ["string", "null"]}, "l": {"type": "array", "items": {}}, "x": {}}}}}},
+            "responses": {"200": {}, "4xx": {}}
+            """#)
+        #expect(
+            rows
+                == #"query: { names: ["q"] }, documented: { statuses: [200, "4XX"], parameters: { q: "integer", n: "string", "#
+                + #"l: "array?", x: "any?" } }"#)
+        // With `default`, every status is documented.
+        #expect(try row("get", #""responses": {"200": {}, "default": {}}"#) == "")
+    }
+
+    @Test(arguments: [
+        ("post", #""202": {"headers": {"location": {}}}"#, #"poll: "location""#),
+        ("post", #""202": {"headers": {"Operation-Location": {}}}"#, #"poll: { header: "Operation-Location" }"#),
+        ("get", #""200": {}, "202": {}"#, #"poll: "location""#), ("post", #""200": {}, "202": {}"#, ""),
+        ("post", #""201": {"headers": {"Location": {}}}"#, ""),
+        (
+            "post",
+            #"""
+            "202": {"content": {"application/json": {"schema": {"type": "object", "properties": {
+            "status_url": {"type": "string"}, "state": {"enum": ["queued", "succeeded"]}}}}}}
+            """#, #"poll: { status: "state", address: "status_url" }"#
+        ),
+        (
+            // Of states whose end nobody knows, only the address is used.
+            "post",
+            #"""
+            "202": {"content": {"application/json": {"schema": {"type": "object", "properties": {
+            "statusUrl": {"type": "string", "format": "uri"}, "status": {"enum": ["a", "b"]}}}}}}
+            """#, #"poll: { address: "statusUrl" }"#
+        ),
+    ]) func jobIsFollowedWhereTheDocumentSaysSo(_ method: String, _ responses: String, _ expected: String) throws {
+        let row = try row(method, #""responses": {\#(responses)}"#)
+        let poll = row.firstRange(of: ", documented").map { String(row[..<$0.lowerBound]) } ?? ""
+        #expect(expected.isEmpty ? !row.contains("poll") : poll == expected)
+    }
+
+    @Test(arguments: [
+        ("OpenAI API", "openai"), ("The DigitalOcean REST API", "digitalocean"), ("v1", "api"), ("Pet-Store", "pet"),
+    ]) func domainIsAWordOfTheTitle(_ title: String, _ domain: String) throws {
+        let importer = try OpenAPIImporter.of(#"{"openapi": "3.1.0", "info": {"title": "\#(title)"}, "paths": {}}"#)
+        #expect(importer.domain == domain)
+    }
+
+    @Test func longRowHasALineForEachLongMember() throws {
+        let names = (1...12).map { "parameter\($0)" }
+        let parameters = names.map { #"{"name": "\#($0)", "in": "query", "schema": {"type": "string"}}"# }
+        let text = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example"}], "paths": {"/a": {"get": {
+            "operationId": "a", "parameters": [\(parameters.joined(separator: ", "))], "responses": {"200": {}}}}}}
+            """
+        let result = try OpenAPIImporter.of(text).run(choosing: .all)
+        let table = try TableEditor(nil, file: "t", base: nil, new: result.table).text
+        #expect(table.split(separator: "\n").allSatisfy { $0.count <= 120 })
+        #expect(
+            table.contains(
+                """
+                    "zoo.a": {
+                      domain: "zoo", path: "/a", method: "GET",
+                      documented: {
+                        statuses: [200],
+                        parameters: {
+                          parameter1: "string?", parameter2: "string?",
+                """))
+        // What is written is what the next import finds again.
+        let again = try TableEditor(table, file: "t", base: result.table.json, new: result.table)
+        #expect(again.text == table && again.kept.isEmpty && again.changed.isEmpty)
+    }
+
+    @Test func exampleInAFileOfItsOwnIsRead() throws {
+        let text = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {
+            "content": {"application/json": {"schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "example": {"$ref": "ada.json"}}}}}}}}}
+            """
+        let result = try OpenAPIImporter.of(text, files: ["ada.json": #"{"n": 7}"#]).run(choosing: .all)
+        #expect(!result.warnings.contains { $0.message.contains("$ref") })
+        #expect(result.examples.map(\.name) == ["a.GET.json"])
+        #expect(try JSONValue(parsing: #require(result.examples.first).text) == ["n": 7])
     }
 
     @Test func overridesNameAndType() throws {

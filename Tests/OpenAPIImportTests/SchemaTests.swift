@@ -45,8 +45,9 @@ import Testing
     @Test func enumIsOpen() throws {
         let text = try swift(#"{"type": "string", "enum": ["a b", "a-b", "in", "+1", "", null]}"#)
         for line in [
-            "struct GetXReply: RawRepresentable, Codable, Hashable, Sendable {", "aB = Self(rawValue: \"a b\")",
+            "struct GetXReply: KnownValues {", "aB = Self(rawValue: \"a b\")",
             "aB2 = Self(rawValue: \"a-b\")", "`in` = Self(rawValue: \"in\")", "empty = Self(rawValue: \"\")",
+            "static let knownValues: [Self] = [aB, aB2, `in`, plus1, empty]",
         ] { #expect(text.contains(line)) }
         #expect(text.contains("typealias Model = GetXReply?"))
     }
@@ -62,6 +63,36 @@ import Testing
             ##"{"allOf": [{"$ref": "#/components/schemas/A"}, {"required": ["a"], "properties": {"b": {"type": "string"}}}]}"##,
             more: #""A": {"type": "object", "properties": {"a": {"type": "string"}}}"#)
         #expect(text.contains("    var a: String\n") && text.contains("    var b: String?\n"))
+    }
+
+    /// `true` means the same as nothing. Where it is the habit of a document, it says nothing of a schema.
+    @Test(arguments: [(9, true), (10, false)])
+    func anyMembersCountUnlessMostSchemasHaveThem(_ count: Int, _ isThere: Bool) throws {
+        let schemas = (1...count).map {
+            #""S\#($0)": {"type": "object", "additionalProperties": true, "properties": {"a": {"type": "string"}}}"#
+        }
+        let text = try swift(##"{"$ref": "#/components/schemas/S1"}"##, more: schemas.joined(separator: ", "))
+        #expect(text.contains("var additional: [String: JSONValue]") == isThere)
+    }
+
+    @Test func schemasOfAFileHaveItsNames() throws {
+        let text = try OpenAPIImporter.swift(
+            document(##"{"oneOf": [{"$ref": "pets.yaml#/big_cat"}, {"$ref": "pets.yaml#/dog"}]}"##),
+            files: [
+                "pets.yaml": """
+                big_cat: { type: object, required: [claws], properties: { claws: { type: integer } } }
+                dog: { type: object, required: [tail], properties: { tail: { type: string } } }
+                """
+            ])
+        #expect(text.contains("case bigCat(BigCat)") && text.contains("case dog(Dog)"))
+        #expect(text.contains("struct BigCat: Codable") && text.contains("struct Dog: Codable"))
+    }
+
+    @Test(arguments: [
+        ("date", "date"), ("date<", "dateLess"), ("date>=", "dateGreaterEqual"), ("+1", "plus1"), ("-1", "minus1"),
+        ("1", "value1"), ("<", "less"), ("user_ids", "userIDs"),
+    ]) func namesKeepTheSignsThatTellThemApart(_ name: String, _ expected: String) {
+        #expect(SwiftName.member(name) == expected)
     }
 
     @Test func wrappedReferenceIsTheTypeItself() throws {

@@ -65,7 +65,8 @@ package final class OpenAPIImporter {
         let noise: Set<String> = [
             "api", "the", "rest", "openapi", "swagger", "http", "v1", "v2", "v3", "public", "preview",
         ]
-        let words = SwiftName.words(title).map { $0.lowercased() }
+        // A brand such as `OpenAI` is one word.
+        let words = title.split { !$0.isLetter && !$0.isNumber }.map { $0.lowercased() }
         let word = words.first { !noise.contains($0) && $0.first?.isLetter == true } ?? "api"
         return String(word.unicodeScalars.filter { $0.isASCII }.map(Character.init)).isEmpty ? "api" : word
     }
@@ -78,7 +79,7 @@ package final class OpenAPIImporter {
         var list: [(tag: String, operations: [String])] = []
         for head in api.heads {
             let tags = head.tags.isEmpty ? ["(without a tag)"] : head.tags
-            let name = head.id ?? "\(head.method) \(head.path)"
+            let name = head.id ?? head.address
             for tag in tags {
                 if let known = list.firstIndex(where: { $0.tag == tag }) {
                     list[known].operations.append(name)
@@ -190,7 +191,7 @@ package final class OpenAPIImporter {
             throw ImportProblem("no operation has the tag \(tag)\(hint); without a choice, the tags are listed")
         }
         for word in operations where !api.heads.contains(where: { $0.isNamed(word) }) {
-            let names = api.heads.map { $0.id ?? "\($0.method) \($0.path)" }
+            let names = api.heads.map { $0.id ?? $0.address }
             throw ImportProblem(
                 "there is no operation \(word)\(Self.hint(word, names)); without a choice, they are listed")
         }

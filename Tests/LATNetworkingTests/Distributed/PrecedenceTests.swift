@@ -121,8 +121,10 @@ import Testing
 
     @Test func everySettingOfARowIsListed() {
         // Some count together over several rows, or belong to a domain. `ttl` is part of the cache policy, `events` is
-        // for the module LATRealtime, and `query` is only in rows (`QueryRuleTests`).
-        let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl", "events", "query"]
+        // for the module LATRealtime, and `query` and `documented` are only in rows.
+        let others: Set = [
+            "volatileParameters", "secretHeaders", "limits", "circuit", "ttl", "events", "query", "documented",
+        ]
         #expect(TableKey.settingNames.subtracting(others).subtracting(LeveledSetting.all.flatMap(\.rows)) == [])
     }
 }

@@ -184,6 +184,78 @@ import Testing
         #expect(offsets == offsets.sorted())
     }
 
+    private struct Genre: KnownValues {
+        var rawValue: String
+        static let novel = Self(rawValue: "novel")
+        static let knownValues: [Self] = [.novel]
+    }
+
+    private struct Level: KnownValues {
+        var rawValue: Int
+        static let knownValues = [Self(rawValue: 1)]
+    }
+
+    private struct Book: Decodable, Sendable {
+        var genres: [Genre]
+        var level: Level?
+    }
+
+    private struct FetchBook: RequestEntity {
+        typealias Model = Book
+        static let route = Route(server: "book")
+    }
+
+    /// What the events of a call say is not documented.
+    private func undocumented(_ manager: CentralRequestManager) async throws -> [String] {
+        let events = manager.events
+        _ = try? await FetchBook().startRequest(on: manager)
+        var found: [String] = []
+        for await event in events {
+            switch event.kind {
+            case .undocumentedStatus(let status): found.append("\(status)")
+            case .unknownValue(let type, let value): found.append("\(type) \(value)")
+            case .finished: return found
+            default: break
+            }
+        }
+        return found
+    }
+
+    @Test(arguments: [
+        ([200], "{ statuses: [200] }", []), ([201], "{ statuses: [200] }", ["201"]),
+        ([201], "{ statuses: ['2XX'] }", []),
+        ([404], "{ statuses: [200, '5XX'] }", ["404"]), ([201], "{ parameters: { q: 'string?' } }", []),
+        // An attempt that is repeated, and its repetition.
+        ([503, 200], "{ statuses: [200] }", ["503"]), ([302, 200], "{ statuses: [200] }", []),
+    ]) func undocumentedStatusIsAnEvent(_ statuses: [Int], _ documented: String, _ expected: [String]) async throws {
+        let server = try MockServer()
+        for status in statuses {
+            server.enqueue(MockReply.json(#"{"genres": []}"#, status: status).header("Location", "/book"))
+        }
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: """
+                    { domains: { d: { baseURL: "\(server.baseURL)", retries: 1,
+                        retry: { firstWait: "1ms", statuses: [503] } } },
+                      servers: { book: { domain: "d", path: "book", method: "GET", documented: \(documented) } } }
+                    """, environment: nil)
+        }
+        #expect(try await undocumented(manager) == expected)
+    }
+
+    @Test func unknownValueIsAnEvent() async throws {
+        let server = try MockServer()
+        server.enqueue(.json(#"{"genres": ["novel", "opera", "opera"], "level": 7}"#))
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: """
+                    { domains: { d: { baseURL: "\(server.baseURL)" } },
+                      servers: { book: { domain: "d", path: "book", method: "GET" } } }
+                    """, environment: nil)
+        }
+        #expect(try await undocumented(manager) == ["Genre \"opera\"", "Level 7"])
+    }
+
     @Test func eventsEndWithTheManager() async throws {
         var manager: CentralRequestManager? = try CentralRequestManager.make()
         let events = try #require(manager?.events)

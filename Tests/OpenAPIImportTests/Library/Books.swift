@@ -4,7 +4,7 @@ import LATNetworking
 
 /// Books of the library.
 ///
-/// `GET /books`. For 4XX: `error.model(of: LibraryError.self)`.
+/// `GET /books`. All pages: `call.pages()`. For 4XX: `error.model(of: LibraryError.self)`.
 struct ListBooks: RequestEntity, Encodable {
     typealias Model = ListBooksReply
     static let route = Route(server: "library.listBooks")
@@ -129,12 +129,14 @@ struct Book: Codable, Hashable, Sendable {
     }
 }
 
-struct Genre: RawRepresentable, Codable, Hashable, Sendable {
+struct Genre: KnownValues {
     var rawValue: String
 
     static let novel = Self(rawValue: "novel")
     static let poetry = Self(rawValue: "poetry")
     static let `default` = Self(rawValue: "default")
+
+    static let knownValues: [Self] = [novel, poetry, `default`]
 }
 
 struct LibraryError: Codable, Hashable, Sendable {

@@ -23,7 +23,10 @@ struct Operation {
         var item: Spot
 
         /// Whether a word of `--operations` names it: the id, or `GET /path`.
-        func isNamed(_ word: String) -> Bool { word == id || word == "\(method) \(path)" }
+        func isNamed(_ word: String) -> Bool { word == id || word == address }
+
+        /// `GET /path`.
+        var address: String { "\(method) \(path)" }
     }
 }
 

@@ -214,11 +214,17 @@ final class APIReader {
     /// The values of `example` and `examples`.
     private func examples(_ media: Spot) throws(ImportProblem) -> [Spot] {
         var examples: [Spot] = []
-        if let example = media["example"] { examples.append(example) }
+        if let example = media["example"] { examples.append(value(example)) }
         for (_, example) in media["examples"]?.members ?? [] {
-            if let value = try documents.resolved(example)["value"] { examples.append(value) }
+            if let value = try documents.resolved(example)["value"] { examples.append(self.value(value)) }
         }
         return examples
+    }
+
+    /// The value of an example. Some documents keep it in a file of its own, although a value has no references.
+    private func value(_ spot: Spot) -> Spot {
+        guard spot.node.members?.names == ["$ref"], let target = try? documents.resolved(spot) else { return spot }
+        return target
     }
 
     private func responses(_ head: Operation.Head) throws(ImportProblem) -> [Response] {

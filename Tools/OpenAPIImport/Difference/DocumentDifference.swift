@@ -1,7 +1,8 @@
 import HTTPCore
 
 /// What a document changes in another, in the words of the generated code: calls, their members, and those of the types that
-/// they send and receive.
+/// they send and receive. What a change breaks depends on the direction: a value that is gone breaks who sends it, a member that
+/// may be missing now breaks who reads it.
 package struct DocumentDifference {
     /// A change of one call or type.
     package struct Change: Hashable {
@@ -18,22 +19,35 @@ package struct DocumentDifference {
 
     package init(from old: OpenAPIImporter, to new: OpenAPIImporter) throws(ImportProblem) {
         let (old, new) = (try Side(old), try Side(new))
+        compareDomains(old, new)
         compareCalls(old, new)
         compareTypes(old, new)
     }
 
+    mutating func add(_ subject: String, _ text: String, breaks: Bool, _ rows: [String]) {
+        let change = Change(subject: subject, text: text, isBreaking: breaks, rows: rows)
+        if !changes.contains(change) { changes.append(change) }
+    }
+
     /// What is compared of one document.
-    private struct Side {
+    struct Side {
         var calls: [(key: String, plan: EntityPlan)] = []
         var types: [String: Declaration] = [:]
         /// The rows of the calls that send a type, and of those that receive it.
         var senders: [String: [String]] = [:]
         var receivers: [String: [String]] = [:]
+        let domain: String
+        let domainRow: Node
+        let flattener: Flattener
 
         init(_ importer: OpenAPIImporter) throws(ImportProblem) {
-            for plan in try importer.generate(.all).plans {
+            let generation = try importer.generate(.all)
+            domain = importer.domain
+            domainRow = generation.table.domainRow
+            flattener = Flattener(documents: importer.reader.documents)
+            for plan in generation.plans {
                 let head = plan.operation.head
-                calls.append((head.id ?? "\(head.method) \(head.path)", plan))
+                calls.append((head.id ?? head.address, plan))
                 walk(plan.properties.flatMap(\.property.type.declarations), plan.row, \.senders)
                 walk(
                     plan.model.declarations + plan.failures.flatMap(\.type.declarations)
@@ -54,49 +68,6 @@ package struct DocumentDifference {
         }
     }
 
-    private mutating func add(_ subject: String, _ text: String, breaks: Bool, _ rows: [String]) {
-        changes.append(Change(subject: subject, text: text, isBreaking: breaks, rows: rows))
-    }
-
-    // MARK: Calls
-
-    private mutating func compareCalls(_ old: Side, _ new: Side) {
-        let newCalls = Dictionary(new.calls.map { ($0.key, $0.plan) }) { first, _ in first }
-        let oldKeys = Set(old.calls.map(\.key))
-        for (key, before) in old.calls {
-            guard let after = newCalls[key] else {
-                add(before.name, "the call is gone", breaks: true, [before.row])
-                continue
-            }
-            compare(before, after)
-        }
-        for (key, plan) in new.calls where !oldKeys.contains(key) {
-            add(plan.name, "the call is new: \(plan.operation.head.method) \(plan.path)", breaks: false, [plan.row])
-        }
-    }
-
-    private mutating func compare(_ before: EntityPlan, _ after: EntityPlan) {
-        let (name, rows) = (before.name, [before.row])
-        let (oldHead, newHead) = (before.operation.head, after.operation.head)
-        if oldHead.method != newHead.method || before.path != after.path {
-            add(name, "\(oldHead.method) \(before.path) is \(newHead.method) \(after.path)", breaks: true, rows)
-        }
-        let settings = (RowSettings.row(before, domain: ""), RowSettings.row(after, domain: ""))
-        for key in Set((settings.0.members?.names ?? []) + (settings.1.members?.names ?? [])).sorted() {
-            guard !["method", "path"].contains(key), settings.0[key]?.json != settings.1[key]?.json else { continue }
-            let text = settings.1[key].map { "\(key) of the row is \(JSON5Text.inline($0))" } ?? "the row has no \(key)"
-            add(name, text, breaks: false, rows)
-        }
-        compare(
-            before.properties.map(\.property), after.properties.map(\.property), name, sent: rows, received: [])
-        let models = (before.model.text, after.model.text)
-        if models.0 != models.1 || before.isModelOptional != after.isModelOptional {
-            let mark = (before.isModelOptional ? "?" : "", after.isModelOptional ? "?" : "")
-            add(name, "the model is \(models.1)\(mark.1), was \(models.0)\(mark.0)", breaks: true, rows)
-        }
-        if !before.operation.isDeprecated, after.operation.isDeprecated { add(name, "deprecated", breaks: false, rows) }
-    }
-
     // MARK: Types
 
     private mutating func compareTypes(_ old: Side, _ new: Side) {
@@ -104,55 +75,154 @@ package struct DocumentDifference {
             // A type that is gone shows in what named it.
             guard let after = new.types[name] else { continue }
             let (sent, received) = (old.senders[name] ?? [], old.receivers[name] ?? [])
+            let rows = sent + received.filter { !sent.contains($0) }
             switch (before.kind, after.kind) {
             case (.object, .object):
-                compare(before.properties, after.properties, name, sent: sent, received: received)
+                compare(before.properties, after.properties, name, sent: sent, received: received, old, new)
+                let others = (before.additional.map(Self.text), after.additional.map(Self.text))
+                if others.0 != others.1 {
+                    let text = others.1.map { "other members are \($0)" } ?? "there are no other members any more"
+                    add(name, others.0.map { "\(text), was \($0)" } ?? text, breaks: others.0 != nil, rows)
+                }
             case (.openEnum(let before), .openEnum(let after)):
+                if before.raw != after.raw {
+                    add(name, "the values are \(after.raw.text), were \(before.raw.text)", breaks: true, rows)
+                }
                 let values = (Set(before.cases.map(\.value)), Set(after.cases.map(\.value)))
                 for value in values.1.subtracting(values.0).sorted() {
-                    add(name, "the value \(value) is new", breaks: false, sent + received)
+                    add(name, "the value \(value) is new", breaks: false, rows)
                 }
                 for value in values.0.subtracting(values.1).sorted() {
-                    add(name, "the value \(value) is gone", breaks: !sent.isEmpty, sent + received)
+                    add(name, "the value \(value) is gone", breaks: !sent.isEmpty, rows)
                 }
             case (.union(let before), .union(let after)):
                 let cases = (Set(before.variants.map(\.type.text)), Set(after.variants.map(\.type.text)))
                 for type in cases.1.subtracting(cases.0).sorted() {
-                    add(name, "it may be \(type)", breaks: false, sent + received)
+                    add(name, "it may be \(type)", breaks: false, rows)
                 }
                 for type in cases.0.subtracting(cases.1).sorted() {
-                    add(name, "it is \(type) no more", breaks: true, sent + received)
+                    add(name, "it is \(type) no more", breaks: !sent.isEmpty, rows)
                 }
-            default: add(name, "it is another kind of type", breaks: true, sent + received)
+                compareDiscriminators(before, after, name, rows)
+            default: add(name, "it is another kind of type", breaks: true, rows)
             }
         }
     }
 
+    private static func text(_ use: Use) -> String { use.type.text + (use.isNullable ? "?" : "") }
+
+    private mutating func compareDiscriminators(
+        _ before: UnionShape, _ after: UnionShape, _ name: String, _ rows: [String]
+    ) {
+        func values(_ shape: UnionShape) -> [String: Set<String>] {
+            guard let (_, values) = shape.discriminator else { return [:] }
+            return Dictionary(
+                zip(shape.variants.map(\.type.text), values.map { Set($0.compactMap(\.text)) })
+            ) { $0.union($1) }
+        }
+        if before.discriminator?.member != after.discriminator?.member {
+            let text =
+                after.discriminator.map { "\($0.member) says which it is" } ?? "no member says which it is any more"
+            return add(name, text, breaks: true, rows)
+        }
+        let (old, new) = (values(before), values(after))
+        for (type, known) in old.sorted(by: { $0.key < $1.key }) {
+            guard let now = new[type], known != now else { continue }
+            let list = now.sorted().map(SwiftName.literal).joined(separator: ", ")
+            add(name, "\(type) is told by \(list)", breaks: !known.isSubset(of: now), rows)
+        }
+    }
+
+    // MARK: Members
+
     /// - Parameters:
     ///   - sent: the rows of the calls that send the members.
     ///   - received: the rows of the calls that receive them.
-    private mutating func compare(
-        _ before: [Property], _ after: [Property], _ subject: String, sent: [String], received: [String]
+    mutating func compare(
+        _ before: [Property], _ after: [Property], _ subject: String, sent: [String], received: [String],
+        _ old: Side, _ new: Side
     ) {
         let rows = sent + received.filter { !sent.contains($0) }
         let later = Dictionary(after.map { ($0.member, $0) }) { first, _ in first }
         let known = Set(before.map(\.member))
         for property in before {
-            guard let other = later[property.member] else {
-                add(subject, "\(property.member) is gone", breaks: true, rows)
+            let name = property.member
+            guard let other = later[name] else {
+                add(subject, "\(name) is gone", breaks: true, rows)
                 continue
             }
             if property.type.text != other.type.text {
-                add(subject, "\(property.member) is \(other.type.text), was \(property.type.text)", breaks: true, rows)
+                add(subject, "\(name) is \(other.type.text), was \(property.type.text)", breaks: true, rows)
+            } else if property.constant != other.constant {
+                let value = other.constant ?? "any \(other.type.text)"
+                add(subject, "\(name) is \(value), was \(property.constant ?? "any")", breaks: true, rows)
             }
             if property.isOptional != other.isOptional {
-                let text = "\(property.member) is \(other.isOptional ? "optional" : "required") now"
+                let text = "\(name) is \(other.isOptional ? "optional" : "required") now"
                 add(subject, text, breaks: other.isOptional ? !received.isEmpty : !sent.isEmpty, rows)
+            } else if property.isRequired != other.isRequired {
+                // Both may be null, and only who sends it sees whether it must be there.
+                let text =
+                    "\(name) \(other.isRequired ? "must be there now, as null or with a value" : "may be left out now")"
+                add(subject, text, breaks: other.isRequired && !sent.isEmpty, rows)
+            }
+            guard let first = property.spot, let second = other.spot, property.type.text == other.type.text else {
+                continue
+            }
+            for (text, isNarrower) in Bounds(first, old.flattener).changes(to: Bounds(second, new.flattener)) {
+                add(subject, "\(name): \(text)", breaks: isNarrower && !sent.isEmpty, rows)
             }
         }
         for property in after where !known.contains(property.member) {
-            let isNeeded = !property.isOptional && property.constant == nil && !sent.isEmpty
+            let isNeeded = property.isRequired && property.constant == nil && !sent.isEmpty
             add(subject, "\(property.member) is new\(isNeeded ? ", and required" : "")", breaks: isNeeded, rows)
         }
+    }
+}
+
+/// The formats and bounds of a schema, which its type in Swift does not have.
+private struct Bounds {
+    private let values: [String: Node]
+
+    /// Keywords whose value may only be met by fewer values when it grows, and those where it is when it sinks.
+    private static let lowest = [
+        "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains",
+    ]
+    private static let highest = [
+        "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains",
+    ]
+    private static let others = ["format", "pattern", "multipleOf", "uniqueItems", "default"]
+
+    init(_ spot: Spot, _ flattener: Flattener) {
+        var values: [String: Node] = [:]
+        for node in [spot.node, ((try? flattener.named(spot))?.spot ?? spot).node] {
+            for key in Self.lowest + Self.highest + Self.others { values[key] = values[key] ?? node[key] }
+        }
+        self.values = values
+    }
+
+    /// What changes, and whether fewer values are allowed.
+    func changes(to other: Bounds) -> [(text: String, isNarrower: Bool)] {
+        (Self.lowest + Self.highest + Self.others).compactMap { key in
+            let (old, new) = (values[key], other.values[key])
+            guard old?.json != new?.json else { return nil }
+            let before = old.map(JSON5Text.inline)
+            let text = new.map { "\(key) is \(JSON5Text.inline($0))" } ?? "there is no \(key) any more"
+            let sentence = before.map { "\(text), was \($0)" } ?? text
+            return (sentence, isNarrower(key, old, new))
+        }
+    }
+
+    private func isNarrower(_ key: String, _ old: Node?, _ new: Node?) -> Bool {
+        guard let new, key != "default" else { return false }
+        guard let old else { return new.bool != false }
+        if Self.lowest.contains(key) || Self.highest.contains(key) {
+            // In OpenAPI 3.0, exclusiveMinimum is true or false.
+            guard let before = old.number.flatMap({ Double($0) }), let after = new.number.flatMap({ Double($0) }) else {
+                return new.bool == true
+            }
+            return Self.lowest.contains(key) ? after > before : after < before
+        }
+        return new.bool != false
     }
 }

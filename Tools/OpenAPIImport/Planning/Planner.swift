@@ -50,8 +50,8 @@ final class Planner {
         try addBody(to: &plan)
         try addReplies(to: &plan)
         do throws(PathTemplate.Problem) { _ = try PathTemplate(plan.path) } catch {
-            skipped.append(("\(head.method) \(head.path)", "the path cannot be called: \(error.reason)"))
-            types.warn(head.spot, "\(head.method) \(head.path) is left out: \(error.reason)")
+            skipped.append((head.address, "the path cannot be called: \(error.reason)"))
+            types.warn(head.spot, "\(head.address) is left out: \(error.reason)")
             return nil
         }
         RowSettings.add(to: &plan, api)
@@ -140,11 +140,8 @@ final class Planner {
     // MARK: The body
 
     private func addBody(to plan: inout EntityPlan) throws(ImportProblem) {
-        guard let body = plan.operation.body, !body.contents.isEmpty else { return }
-        let contents = body.contents
-        let content =
-            contents.first(where: \.isJSON) ?? contents.first(where: \.isForm) ?? contents.first(where: \.isMultipart)
-            ?? contents[0]
+        guard let body = plan.operation.body else { return }
+        guard let content = Self.content(of: body.contents) else { return }
         let isPatch = plan.operation.head.method == "PATCH"
         guard content.isJSON || content.isForm || content.isMultipart else {
             // For a body that does not say what it is.
@@ -203,6 +200,12 @@ final class Planner {
         if content.isJSON {
             for example in content.examples { plan.bodyExamples.append((example, .named(declaration))) }
         }
+    }
+
+    /// The content that is sent of those in which the body may be.
+    static func content(of contents: [Content]) -> Content? {
+        contents.first(where: \.isJSON) ?? contents.first(where: \.isForm) ?? contents.first(where: \.isMultipart)
+            ?? contents.first
     }
 
     private func addContent(_ type: SwiftType, _ body: Body, _ kind: EntityPlan.Body, to plan: inout EntityPlan) {

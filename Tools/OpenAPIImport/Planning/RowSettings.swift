@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// What the row of a call and that of its domain have.
 enum RowSettings {
     static func add(to plan: inout EntityPlan, _ api: API) {
@@ -7,10 +9,44 @@ enum RowSettings {
             plan.settings.append(("authenticator", authenticator(security)))
         }
         if let pages = pages(of: plan) { plan.settings.append(("pages", pages)) }
+        if let poll = poll(of: plan) { plan.settings.append(("poll", poll)) }
         if let server = operation.servers.first, !api.servers.contains(server), server.url.contains("://") {
             let base = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
             plan.path = base + plan.path
             plan.settings.append(("allowsAbsolute", Node(.bool(true))))
+        }
+        let documented = documented(plan)
+        if documented.members?.names.isEmpty == false { plan.settings.append(("documented", documented)) }
+    }
+
+    /// The statuses that the document has, unless it has `default` for all others, and the parameters of query and body.
+    private static func documented(_ plan: EntityPlan) -> Node {
+        var members: [(String, Node)] = []
+        let statuses = plan.operation.responses.map(\.status)
+        if !statuses.isEmpty, !statuses.contains("default") {
+            let nodes = statuses.compactMap { status in
+                Int(status).map { (100...599).contains($0) } == true
+                    ? Node(.number(status)) : status.hasSuffix("XX") && status.count == 3 ? Node.text(status) : nil
+            }
+            if nodes.count == statuses.count { members.append(("statuses", .array(nodes))) }
+        }
+        let parameters = plan.properties.filter { [.query, .body].contains($0.location) }.map(\.property)
+        if !parameters.isEmpty {
+            let types = parameters.map { ($0.member, Node.text(word(for: $0.type) + ($0.isRequired ? "" : "?"))) }
+            members.append(("parameters", .object(types)))
+        }
+        return .object(members)
+    }
+
+    private static func word(for type: SwiftType) -> String {
+        switch TypeMaker.kind(of: type) {
+        case .object: "object"
+        case .array: "array"
+        case .string: "string"
+        case .integer: "integer"
+        case .number: "number"
+        case .bool: "boolean"
+        case .any: "any"
         }
     }
 
@@ -81,6 +117,36 @@ enum RowSettings {
             }
         }
         return nil
+    }
+
+    /// How a job is followed: 202 with the address to ask in a field, or in the body beside the state; or a request that is sent
+    /// again while it is answered with 202.
+    private static func poll(of plan: EntityPlan) -> Node? {
+        guard let accepted = plan.operation.responses.first(where: { $0.status == "202" }) else { return nil }
+        let fields = ["location", "operation-location", "azure-asyncoperation"]
+        if let field = accepted.headers.first(where: { fields.contains($0.lowercased()) }) {
+            return field.lowercased() == "location" ? .text("location") : .object([("header", .text(field))])
+        }
+        let isSafe = ["GET", "HEAD", "QUERY"].contains(plan.operation.head.method)
+        if isSafe { return plan.operation.responses.contains { $0.status == "200" } ? .text("location") : nil }
+        guard case .named(let model) = plan.model, case .object = model.kind else { return nil }
+        let addresses: Set<String> = [
+            "statusurl", "statusuri", "statuslink", "pollurl", "pollingurl", "operationurl", "joburl", "monitorurl",
+        ]
+        func isAddress(_ property: Property) -> Bool {
+            [.url, .string].contains(property.type)
+                && addresses.contains(property.member.lowercased().filter(\.isLetter))
+        }
+        guard let address = model.properties.first(where: isAddress) else { return nil }
+        // The usual words for the end of a job are those of `poll`.
+        let state = model.properties.first { property in
+            guard ["status", "state"].contains(property.member.lowercased()), case .named(let type) = property.type,
+                case .openEnum(let shape) = type.kind
+            else { return false }
+            return shape.cases.contains { Polling.location.hasSucceeded(.string($0.name)) == true }
+        }
+        return .object(
+            (state.map { [("status", Node.text($0.member))] } ?? []) + [("address", .text(address.member))])
     }
 
     /// The rows of the domain.

@@ -17,6 +17,7 @@ enum SwiftName {
         "Data", "Date", "Decimal", "Decodable", "Decoder", "Dictionary", "Double", "Duration", "Empty", "Encodable",
         "Encoder",
         "Error", "Float", "Foundation", "HTTPBody", "HTTPHeaders", "Hashable", "Int", "Int32", "Int64", "JSONValue",
+        "KnownValues",
         "MemberName", "Model", "Never", "Optional", "Parameters", "Progress", "Protocol", "RawRepresentable",
         "RequestEntity",
         "RequestOptions", "Result", "Route", "Self", "Sendable", "Sequence", "Set", "Settable", "String", "Swift",
@@ -26,7 +27,7 @@ enum SwiftName {
     ]
     /// Names of properties that would hide or change something.
     private static let takenMembers: Set<String> = [
-        "self", "Self", "init", "hashValue", "additional", "hash", "encode", "rawValue", "unknown",
+        "self", "Self", "init", "hashValue", "additional", "hash", "encode", "rawValue", "unknown", "knownValues",
     ]
     /// Names that an entity has already.
     static let takenOfEntities: Set<String> = [
@@ -77,8 +78,14 @@ enum SwiftName {
         let start =
             first.contains { $0.isLowercase } && first.dropFirst().contains { $0.isUppercase }
             ? first.prefix(1).lowercased() + first.dropFirst() : first.lowercased()
-        let name = start + words.dropFirst().map(capitalized).joined()
-        let safe = beginsWithLetter(name) ? name : "value" + name
+        // `date<` and `date>` are parameters beside `date`.
+        let end = String(text.reversed().prefix { "<>=".contains($0) }.reversed())
+        let signs = end.isEmpty ? "" : symbols(end)
+        let name =
+            start + words.dropFirst().map(capitalized).joined() + signs.prefix(1).uppercased() + signs.dropFirst()
+        // `+1` and `-1` are two values.
+        let sign = ["+": "plus", "-": "minus"][text.prefix(1)] ?? "value"
+        let safe = beginsWithLetter(name) ? name : sign + name
         return takenMembers.contains(safe) ? safe + "Value" : safe
     }
 

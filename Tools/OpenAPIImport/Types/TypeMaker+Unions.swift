@@ -230,9 +230,7 @@ extension TypeMaker {
 
     /// A name for a case: that of the schema without what all names share with the union's.
     private func label(_ choice: Choice, _ index: Int, hint: String) -> String {
-        let steps = Pointer.steps(choice.spot.pointer)
-        let isNamed = steps.count == 2 && steps[0] == "definitions" || steps.count == 3 && steps[0] == "components"
-        if isNamed { return SwiftName.type(steps.last ?? "") }
+        if let name = givenName(of: choice.spot) { return SwiftName.type(name) }
         if let title = choice.flat.title, SwiftName.words(title).count <= 4, !title.isEmpty {
             return SwiftName.type(title)
         }

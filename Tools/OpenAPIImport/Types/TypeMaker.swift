@@ -23,6 +23,9 @@ final class TypeMaker {
     private static let maximumDepth = 100
     private let directions: Directions
     private var componentNames: [Spot.Key: String] = [:]
+    /// Whether most schemas have `additionalProperties: true`, which is what JSON Schema means without it: then it is a habit of
+    /// the document, and no schema has members of which nobody has thought.
+    private let saysAnyEverywhere: Bool
 
     /// - Parameters:
     ///   - prefix: stands before names that mean something else in Swift.
@@ -32,6 +35,9 @@ final class TypeMaker {
         self.overrides = overrides
         flattener = Flattener(documents: documents)
         directions = Directions(documents)
+        let schemas = Self.components(of: documents.root).filter { $0.spot.node["properties"] != nil }
+        let open = schemas.count { $0.spot.node["additionalProperties"]?.bool == true }
+        saysAnyEverywhere = open >= 10 && open * 2 > schemas.count
         nameComponents(prefix, calls)
     }
 
@@ -39,11 +45,13 @@ final class TypeMaker {
         warnings.append(ImportWarning(place: documents.place(of: spot), message: message))
     }
 
+    private static func components(of root: Spot) -> [(name: String, spot: Spot)] {
+        root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []
+    }
+
     /// Names all schemas of the document, also those that are not chosen: a name does not change with the choice.
     private func nameComponents(_ prefix: String, _ calls: Set<String>) {
-        let root = documents.root
-        let schemas = root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []
-        for (name, spot) in schemas {
+        for (name, spot) in Self.components(of: documents.root) {
             let wanted = overrides.name(at: spot.pointer) ?? SwiftName.type(name)
             var free = SwiftName.takenTypes.contains(wanted) ? prefix + wanted : wanted
             if calls.contains(free.lowercased()) { free += "Model" }
@@ -60,14 +68,23 @@ final class TypeMaker {
         if let name = overrides.name(at: spot.pointer), componentNames[spot.key] == nil { return names.claim(name) }
         let isVariant = direction == .request && directions.differ(spot)
         if let name = componentNames[spot.key] { return isVariant ? names.claim(name + "Request") : name }
-        let steps = Pointer.steps(spot.pointer)
-        let file = documents.files[spot.document].name.split(separator: "/").last.map(String.init) ?? ""
-        var base = hint
-        if steps.count == 2, steps[0] == "definitions" || steps[0] == "$defs" { base = SwiftName.type(steps[1]) }
-        if steps.count == 3, steps[0] == "components" { base = SwiftName.type(steps[2]) }
-        if steps.isEmpty { base = SwiftName.type(String(file.prefix { $0 != "." })) }
+        var base = givenName(of: spot).map(SwiftName.type) ?? hint
         if SwiftName.takenTypes.contains(base) { base += "Model" }
         return names.claim(isVariant && base != hint ? base + "Request" : base)
+    }
+
+    /// The name that a document gives a schema: that of the component, or in a file of schemas the member, or the file itself.
+    func givenName(of spot: Spot) -> String? {
+        let steps = Pointer.steps(spot.pointer)
+        switch steps.count {
+        case 0:
+            let file = documents.files[spot.document].name.split(separator: "/").last ?? ""
+            return String(file.prefix { $0 != "." })
+        case 1 where spot.document != 0 && !SchemaWords.shaping.contains(steps[0]): return steps[0]
+        case 2 where ["definitions", "$defs"].contains(steps[0]): return steps[1]
+        case 3 where steps[0] == "components": return steps[2]
+        default: return nil
+        }
     }
 
     // MARK: Types
@@ -175,7 +192,7 @@ final class TypeMaker {
     ) throws(ImportProblem) {
         declaration.properties = try properties(flat, hint: declaration.name, direction, taken: [])
         switch flat.additional {
-        case .any: declaration.additional = Use(type: .json)
+        case .any: if !saysAnyEverywhere { declaration.additional = Use(type: .json) }
         case .schema(let schema):
             declaration.additional = try use(schema, hint: declaration.name + "Value", direction)
         case .none, .unsaid: break

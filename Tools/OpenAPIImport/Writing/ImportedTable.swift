@@ -48,11 +48,23 @@ enum JSON5Text {
         let blank = String(repeating: " ", count: indent)
         let line = "\(blank)\(self.name(name)): \(inline(node)),"
         guard line.count > 120, let members = node.members else { return line }
-        return
-            (["\(blank)\(self.name(name)): {"] + SwiftWriter.packed(self.members(members), indent: indent + 2) + [
-                "\(blank)},"
-            ])
-            .joined(separator: "\n")
+        // A member that is too long for a line has lines of its own.
+        let limit = 114 - indent
+        var (lines, short): ([String], [String]) = ([], [])
+        for (index, text) in self.members(members).enumerated() {
+            if text.count <= limit || members.values[index].members == nil {
+                short.append(text)
+                continue
+            }
+            if !short.isEmpty {
+                lines += SwiftWriter.packed(short, indent: indent + 2)
+                lines[lines.count - 1] += ","
+            }
+            short = []
+            lines.append(member(members.names[index], members.values[index], indent: indent + 2))
+        }
+        if !short.isEmpty { lines += SwiftWriter.packed(short, indent: indent + 2) }
+        return (["\(blank)\(self.name(name)): {"] + lines + ["\(blank)},"]).joined(separator: "\n")
     }
 }
 

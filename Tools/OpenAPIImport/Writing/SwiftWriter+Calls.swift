@@ -46,6 +46,8 @@ extension SwiftWriter {
         if !text.isEmpty { add("///") }
         var place = "`\(head.method) \(head.path)`."
         if let stream = plan.stream { place += " \(stream)" }
+        if plan.settings.contains(where: { $0.0 == "pages" }) { place += " All pages: `call.pages()`." }
+        if plan.settings.contains(where: { $0.0 == "poll" }) { place += " A job, with its result: `call.poll()`." }
         var byType: [(type: String, statuses: [String])] = []
         for failure in plan.failures {
             if let known = byType.firstIndex(where: { $0.type == failure.type.text }) {

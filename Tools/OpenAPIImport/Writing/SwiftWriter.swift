@@ -159,7 +159,7 @@ struct SwiftWriter {
     // MARK: Enums
 
     private mutating func write(_ shape: EnumShape, _ declaration: Declaration) {
-        add("\(access)struct \(declaration.name): RawRepresentable, Codable, Hashable, Sendable {")
+        add("\(access)struct \(declaration.name): KnownValues {")
         add("    \(access)var rawValue: \(shape.raw.text)")
         if !access.isEmpty {
             add()
@@ -169,6 +169,16 @@ struct SwiftWriter {
         for value in shape.cases {
             add(Comments.lines(value.comment, indent: 4))
             add("    \(access)static let \(SwiftName.escaped(value.name)) = Self(rawValue: \(value.value))")
+        }
+        add()
+        let names = shape.cases.map { SwiftName.escaped($0.name) }
+        let line = "    \(access)static let knownValues: [Self] = [\(names.joined(separator: ", "))]"
+        if line.count <= 116 {
+            add(line)
+        } else {
+            add("    \(access)static let knownValues: [Self] = [")
+            add(SwiftWriter.packed(names, indent: 8))
+            add("    ]")
         }
         add("}")
     }

@@ -15,8 +15,8 @@ enum ValueKind: Hashable, Sendable {
     /// The base URL of a domain in the table.
     case url
     case methodOrURL
-    /// A parameter in the path of the row that the command line names: `id=VALUE`.
-    case pathParameter
+    /// A parameter of the row that the command line names: `id=VALUE`, `age:=JSON`.
+    case parameter
 
     /// A word with a short explanation.
     struct Choice: Hashable, Sendable {

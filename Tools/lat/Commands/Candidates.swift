@@ -84,18 +84,31 @@ struct Candidates: Hashable, Sendable {
         case .methodOrURL:
             list = ValueKind.methods.map { ValueKind.Choice($0, "Method") } + (table().map { Self.urls($0) } ?? [])
         case .environment: list = table()?.environmentNames.map { ValueKind.Choice($0) } ?? []
-        case .pathParameter:
+        case .parameter:
             guard let row = line.operands.first, let route = try? table()?.resolve(server: ServerName(row)) else {
                 return
             }
             let given = Set(
-                (line.values + line.operands).compactMap { $0.split(separator: "=").first.map(String.init) })
+                (line.values + line.operands).compactMap { $0.split(separator: "=").first.map(Self.name) })
             list = route.pathParameters.filter { !given.contains($0) }.map {
                 ValueKind.Choice($0 + "=", "In the path \(route.path)")
             }
+            let documented = (route.settings.documented.parameters ?? [:]).filter {
+                !given.contains($0.key) && !route.pathParameters.contains($0.key)
+            }
+            // Those that are needed come first.
+            list += documented.sorted { ($0.value.isOptional ? 1 : 0, $0.key) < ($1.value.isOptional ? 1 : 0, $1.key) }
+                .map { name, note in
+                    let type = note.rawValue.prefix { $0 != "?" }
+                    return ValueKind.Choice(
+                        name + (note.isText ? "=" : ":="), note.isOptional ? "\(type)" : "\(type), required")
+                }
         }
         list = list.map { ValueKind.Choice(before + $0.name, $0.help) }
     }
+
+    /// The name of `name` and of `name:`.
+    private static func name(_ start: Substring) -> String { String(start.hasSuffix(":") ? start.dropLast() : start) }
 
     private static func rows(_ table: DomainTable) -> [ValueKind.Choice] {
         table.serverNames.map { name in

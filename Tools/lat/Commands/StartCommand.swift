@@ -37,7 +37,7 @@ struct StartCommand: Command {
 
     func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
 
-    static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .row : .pathParameter }
+    static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .row : .parameter }
 
     private static func server(_ operands: [String]) throws(UsageError) -> String {
         guard let server = operands.first else {
@@ -80,7 +80,7 @@ extension StartCommand {
     static let usage = "ROW [NAME=VALUE…] [options]"
 
     static let parameter = Option(
-        "--parameter", "-p", value: "K=V", repeats: true, kind: .pathParameter,
+        "--parameter", "-p", value: "K=V", repeats: true, kind: .parameter,
         help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those named in the "
             + "braces of the row's path go there, the others into query or body.")
     static let timeout = Option(
@@ -97,9 +97,10 @@ extension StartCommand {
         ROW is a name under servers in the table; lat domains list shows the rows. The
         row sets the URL, method, headers, timeouts, retries and TLS settings. NAME=VALUE
         is short for -p NAME=VALUE, and Name:value for -H. On a terminal, lat asks for
-        the parameters of the path that are missing. Where a domain has oauth2, lat login
-        DOMAIN gets its token. Where a row names an authenticator, which only a program
-        has, give the token with -H.
+        the parameters that are missing: those of the path, and those that the row's
+        documented says are required. Where a domain has oauth2, lat login DOMAIN gets
+        its token. Where a row names an authenticator, which only a program has, give
+        the token with -H.
 
         Examples
           lat start user.detail id=42
@@ -265,15 +266,16 @@ extension StartRun {
 
     private func completed(_ route: DomainTable.ResolvedRoute) async throws -> [String: JSONValue] {
         let given = command.parameters
-        let missing = route.pathParameters.filter { given[$0] == nil }
-        guard !missing.isEmpty else { return given }
-        let others = given.keys.filter { !route.pathParameters.contains($0) }.sorted()
-        guard console.canAsk, NearestName.of(missing[0], among: others) == nil else {
+        let missing = MissingParameter.all(of: route, given: given)
+        guard let first = missing.first else { return given }
+        let known = Set(route.pathParameters).union(route.settings.documented.parameters.map { Array($0.keys) } ?? [])
+        let others = given.keys.filter { !known.contains($0) }.sorted()
+        guard console.canAsk, NearestName.of(first.name, among: others) == nil else {
             throw UsageError(message(missing, others, route))
         }
         console.note(console.errStyle.dim(SafeText.line(Self.address(of: route))))
         var parameters = given
-        for name in missing { parameters[name] = .string(try await typed(name)) }
+        for parameter in missing { parameters[parameter.name] = try await typed(parameter) }
         return parameters
     }
 
@@ -285,27 +287,73 @@ extension StartRun {
         return [route.method?.rawValue ?? "", HTTPAddress.redacted(url)].joined(separator: " ")
     }
 
-    private func typed(_ name: String) async throws -> String {
+    private func typed(_ parameter: MissingParameter) async throws -> JSONValue {
+        let name = SafeText.line(parameter.name)
         while true {
-            guard let line = try await console.ask(name) else {
+            guard let line = try await console.ask(parameter.isText ? name : "\(name) (\(parameter.type))") else {
                 console.note("")
-                throw UsageError("no value was typed for \(name); write lat start \(command.server) \(name)=VALUE")
+                throw UsageError(
+                    "no value was typed for \(name); write lat start \(command.server) \(parameter.argument)")
             }
-            if !line.isEmpty { return line }
-            console.note("\(name) is a part of the path and cannot be empty; Ctrl-C ends lat")
+            if line.isEmpty {
+                let what = parameter.isInPath ? "is a part of the path and" : "is required and"
+                console.note("\(name) \(what) cannot be empty; Ctrl-C ends lat")
+            } else if parameter.isText {
+                return .string(line)
+            } else if let value = try? JSONValue(parsing: line), parameter.takes(value) {
+                return value
+            } else {
+                console.note("\(name) is of the type \(parameter.type) of JSON; Ctrl-C ends lat")
+            }
         }
     }
 
-    private func message(_ missing: [String], _ others: [String], _ route: DomainTable.ResolvedRoute) -> String {
+    private func message(
+        _ missing: [MissingParameter], _ others: [String], _ route: DomainTable.ResolvedRoute
+    ) -> String {
         let server = command.server
-        let list = missing.map { "{\($0)}" }.listed
         let values = missing.count == 1 ? "a value" : "values"
-        if let near = NearestName.of(missing[0], among: others) {
-            return "the path \(route.path) of \"\(server)\" needs \(values) for \(list); did you mean \(missing[0]) by "
-                + "\"\(SafeText.line(near))\"?"
+        let isOfPath = missing.allSatisfy(\.isInPath)
+        let list = missing.map { isOfPath ? "{\($0.name)}" : SafeText.line($0.name) }.listed
+        let needs = "\(isOfPath ? "the path \(route.path) of " : "")\"\(server)\" needs \(values) for \(list)"
+        if let first = missing.first, let near = NearestName.of(first.name, among: others) {
+            return "\(needs); did you mean \(SafeText.line(first.name)) by \"\(SafeText.line(near))\"?"
         }
-        let arguments = missing.map { "\($0)=VALUE" }.joined(separator: " ")
-        return
-            "the path \(route.path) of \"\(server)\" needs \(values) for \(list); write lat start \(server) \(arguments)"
+        let arguments = missing.map(\.argument).joined(separator: " ")
+        return "\(needs); write lat start \(server) \(arguments)"
+    }
+}
+
+/// A parameter that a call needs and that was not given.
+private struct MissingParameter {
+    let name: String
+    let isInPath: Bool
+    let note: DomainTable.ParameterNote
+
+    /// Those of the path, then those that the document requires, by name.
+    static func all(of route: DomainTable.ResolvedRoute, given: [String: JSONValue]) -> [MissingParameter] {
+        let path = route.pathParameters.map { MissingParameter(name: $0, isInPath: true, note: .string) }
+        let documented = (route.settings.documented.parameters ?? [:]).sorted { $0.key < $1.key }
+            .filter { name, note in
+                !note.isOptional && !route.pathParameters.contains(name) && route.settings.parameters[name] == nil
+            }
+        return (path + documented.map { MissingParameter(name: $0.key, isInPath: false, note: $0.value) })
+            .filter { given[$0.name] == nil }
+    }
+
+    var isText: Bool { note.isText }
+    var type: String { note.rawValue }
+    /// As it is written on the command line.
+    var argument: String { SafeText.line(name) + (isText ? "=VALUE" : ":=JSON") }
+
+    func takes(_ value: JSONValue) -> Bool {
+        switch note {
+        case .integer: value.int != nil
+        case .number: value.double != nil
+        case .boolean: value.bool != nil
+        case .array: value.array != nil
+        case .object: value.object != nil
+        default: true
+        }
     }
 }

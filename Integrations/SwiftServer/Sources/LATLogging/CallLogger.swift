@@ -74,6 +74,14 @@ public final class CallLogger: RequestAccessory {
         let call = event.call
         switch event.kind {
         case .retrying(let wait): log(call, .info, "HTTP call is repeated", ["lat.wait": "\(wait)"])
+        case .undocumentedStatus(let status):
+            log(
+                call, .info, "HTTP response has a status that the document lacks",
+                ["http.response.status_code": "\(status)"])
+        case .unknownValue(let type, let value):
+            log(
+                call, .info, "HTTP response has a value that is not known",
+                ["lat.type": "\(type)", "lat.value": "\(value)"])
         case .replaying: log(call, .info, "HTTP call is sent again with a new token", [:])
         case .finished(let result): end(call, result, after: event.offset)
         default: break

@@ -100,6 +100,8 @@ public final class CallMetrics: CallMeter {
             totals.increment(
                 "lat_client_cache_decisions_total", "decision", CallRecord.CacheDecision.Action(verdict).rawValue)
         case .notStored: totals.notStored.increment()
+        case .undocumentedStatus: totals.increment("lat_client_undocumented_total", "what", "status")
+        case .unknownValue: totals.increment("lat_client_undocumented_total", "what", "value")
         case .chaos(let fault): totals.increment("lat_client_chaos_faults_total", "fault", fault.name)
         case .started, .sending, .answered, .failed, .abandoned, .waited, .composed, .finished: break
         }

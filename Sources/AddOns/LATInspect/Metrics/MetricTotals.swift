@@ -11,7 +11,9 @@ enum MetricTotals {
     static let reused = 5
     static let hedges = 6
     static let abandoned = 7
-    private static let firstWait = 8
+    static let undocumentedStatus = 8
+    static let unknownValue = 9
+    private static let firstWait = 10
     private static let firstCache = firstWait + waits.count
     private static let firstSource = firstCache + cacheOutcomes.count
     private static let firstError = firstSource + sources.count
@@ -95,6 +97,10 @@ enum MetricTotals {
                 "lat_client_cache_decisions", "What the cache decided.", by: "decision", cacheOutcomes.map(\.rawValue),
                 from: firstCache),
             counter("lat_client_cache_not_stored", "Responses that the cache did not store.", at: notStored),
+            counters(
+                "lat_client_undocumented",
+                "Answers that the document of the API does not have, by what is new in them.",
+                by: "what", ["status", "value"], from: undocumentedStatus),
             counters(
                 "lat_client_connections", "Requests by whether their connection was opened for them.", by: "state",
                 ["opened", "reused"], from: opened),

@@ -196,6 +196,8 @@ public final class Metrics: CallMeter {
         case .waiting(let reason): totals.add(MetricTotals.wait(reason))
         case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
         case .notStored: totals.add(MetricTotals.notStored)
+        case .undocumentedStatus: totals.add(MetricTotals.undocumentedStatus)
+        case .unknownValue: totals.add(MetricTotals.unknownValue)
         case .chaos(let fault): totals.add(MetricTotals.fault(fault))
         case .started, .sending, .answered, .failed, .abandoned, .waited, .composed, .finished: break
         }

@@ -71,7 +71,7 @@ struct CallCollector: Sendable {
         lastEvent = event.offset
         forgetOldest()
         switch event.kind {
-        case .started, .replaying: break
+        case .started, .replaying, .undocumentedStatus, .unknownValue: break
         case .composed(let sources): self.sources = sources
         case .sending(let attempt, let request):
             keepBodyOfRefusal()

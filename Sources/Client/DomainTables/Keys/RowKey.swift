@@ -132,6 +132,12 @@ package struct RowKey: Sendable {
         RowKey(
             "circuit", \.circuit, .circuit,
             "When requests to a failing host are held back, in place of the manager's circuit breaker."),
+        RowKey(
+            "documented.statuses", \.documented.statuses, .documentedStatuses,
+            "The statuses that the document has. Another one is an event for observers, `undocumentedStatus`."),
+        RowKey(
+            "documented.parameters", \.documented.parameters, .documentedParameters,
+            "The parameters of query and body, which `lat start` completes and asks for."),
         RowKey("cache", \.cache, ValueKind.word(DomainTable.RouteSettings.CacheChoice.self), "How the cache is used."),
         RowKey(
             "staleAfter", \.options.staleAfter, .duration(),

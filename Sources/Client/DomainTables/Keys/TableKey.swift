@@ -2,7 +2,7 @@
 package enum TableKey {
     package enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, errors, pages, poll, uploads, oauth2, simulation, retry, events,
-            query, limits, rate, circuit, hedge, tls, digests, clientCertificate, chaos
+            query, documented, limits, rate, circuit, hedge, tls, digests, clientCertificate, chaos
 
         /// The name in messages.
         var phrase: String {
@@ -13,8 +13,9 @@ package enum TableKey {
             case .envelope: "an envelope"
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
-            case .defaults, .errors, .pages, .poll, .uploads, .oauth2, .simulation, .retry, .events, .query, .limits,
-                .circuit, .hedge, .tls, .digests, .chaos:
+            case .defaults, .errors, .pages, .poll, .uploads, .oauth2, .simulation, .retry, .events, .query,
+                .documented,
+                .limits, .circuit, .hedge, .tls, .digests, .chaos:
                 rawValue
             }
         }
@@ -36,7 +37,7 @@ package enum TableKey {
             case .uploads: ["protocol", "partSize", "parallel", "checksums"]
             case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
-            case .retry, .events, .query, .tls, .digests: RowKey.members(of: self).map(\.member)
+            case .retry, .events, .query, .documented, .tls, .digests: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate", "followsServer", "concurrency", "floor", "ceiling"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]

@@ -19,6 +19,34 @@ extension TableReader {
         return statuses
     }
 
+    /// Statuses, and for a class such as `"4XX"` its first digit.
+    mutating func documentedStatuses(_ node: JSON5Node) -> Set<Int>? {
+        guard let elements = array(node, "statuses", of: "statuses", hasTexts: false, hasNumbers: true) else {
+            return nil
+        }
+        var statuses: Set<Int> = []
+        for element in elements {
+            switch element.value {
+            case .number(let number):
+                if let status = number.integer, (100...599).contains(status) {
+                    statuses.insert(Int(status))
+                    continue
+                }
+            case .string(let text):
+                if text.count == 3, text.hasSuffix("XX"), let digit = text.first?.wholeNumberValue,
+                    (1...5).contains(digit)
+                {
+                    statuses.insert(digit)
+                    continue
+                }
+            default: break
+            }
+            reportType(
+                element, "an element of \"statuses\"", "a status from 100 to 599, or a class of them such as \"4XX\"")
+        }
+        return statuses
+    }
+
     // MARK: Limits
 
     mutating func limits(_ node: JSON5Node) -> RequestLimits? {

@@ -6,7 +6,7 @@ extension TableReader {
     mutating func settings(_ row: Fields) -> DomainTable.RouteSettings {
         var record = SettingsRecord()
         for key in RowKey.members(of: nil) { read(key, row[key.name], into: &record) }
-        for group in [TableKey.Place.retry, .events, .query, .tls, .digests] {
+        for group in [TableKey.Place.retry, .events, .query, .documented, .tls, .digests] {
             guard let node = row[group.rawValue],
                 let members = fields(of: node, in: group, called: "\"\(group.rawValue)\"")
             else { continue }

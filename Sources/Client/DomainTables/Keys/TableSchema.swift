@@ -9,6 +9,7 @@ package enum TableSchema {
         ),
         (.events, "How event streams are read, and whether a lost one is opened again."),
         (.query, "Which parameters go into the query although there is a body, and how arrays are written there."),
+        (.documented, "What the document of an API says of the call; `lat openapi import` writes it."),
         (.tls, "How servers are verified and the client identifies itself. Paths are relative to this file."),
         (.digests, "What is done with the digest fields of RFC 9530."),
     ]

@@ -141,6 +141,25 @@ extension ValueKind<[String: ParameterEncoding.Arrays]> {
     }
 }
 
+extension ValueKind<[String: DomainTable.ParameterNote]> {
+    /// Types by the names of parameters.
+    static var documentedParameters: Self {
+        let words = DomainTable.ParameterNote.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        return ValueKind(
+            ValueForm(
+                "names with a type of JSON or `any`, and `?` where the parameter may be left out: `{ page: \"integer?\" }`",
+                schema: #"{ "type": "object", "additionalProperties": { "enum": [\#(words)] } }"#),
+            read: { reader, node, key in
+                var notes: [String: DomainTable.ParameterNote] = [:]
+                for (member, _) in reader.entries(of: node, called: "\"\(key)\"", each: "parameter") {
+                    notes[member.key] = reader.choice(member.value, member.key, DomainTable.ParameterNote.self)?.value
+                }
+                return notes
+            },
+            text: { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.rawValue)" }.joined(separator: ", ") })
+    }
+}
+
 extension ValueKind<[String]> {
     /// Names of parameters.
     static func names(_ expected: String) -> Self {
@@ -165,6 +184,23 @@ extension ValueKind<Set<Int>> {
         ValueKind(
             ValueForm("an array of statuses", schema: ##"{ "$ref": "#/$defs/statuses" }"##),
             read: { reader, node, _ in reader.statuses(node) }, text: StatusText.list)
+    }
+}
+
+extension ValueKind<Set<Int>> {
+    /// Statuses, and classes of them by their first digit.
+    static var documentedStatuses: Self {
+        ValueKind(
+            ValueForm(
+                #"an array of statuses and classes: `[200, "4XX"]`"#,
+                schema:
+                    #"{ "type": "array", "items": { "anyOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, { "enum": ["1XX", "2XX", "3XX", "4XX", "5XX"] }] } }"#
+            ),
+            read: { reader, node, _ in reader.documentedStatuses(node) },
+            text: { numbers in
+                numbers.isEmpty
+                    ? "none" : numbers.sorted().map { $0 < 10 ? "\($0)XX" : "\($0)" }.joined(separator: ", ")
+            })
     }
 }
 

@@ -60,6 +60,38 @@ extension DomainTable {
         public init() {}
     }
 
+    /// The members of `documented` in a row. Each comes from the last row that sets it.
+    package struct DocumentedSettings: Hashable, Sendable {
+        /// The statuses that the call may have, and the first digits of classes such as `4XX`.
+        package var statuses: Set<Int>?
+        /// The parameters of query and body by name.
+        package var parameters: [String: ParameterNote]?
+
+        package init() {}
+
+        /// Whether a status is not one that the document has. Redirects and 304 are not answers of the operation, but the way to
+        /// one.
+        package func lacks(_ status: Int) -> Bool {
+            guard let statuses, !(300..<400).contains(status) else { return false }
+            return !statuses.contains(status) && !statuses.contains(status / 100)
+        }
+    }
+
+    /// The type of a parameter in JSON, with a question mark where it may be left out.
+    package enum ParameterNote: String, CaseIterable, Sendable {
+        case string, integer, number, boolean, array, object, any
+        case optionalString = "string?"
+        case optionalInteger = "integer?"
+        case optionalNumber = "number?"
+        case optionalBoolean = "boolean?"
+        case optionalArray = "array?"
+        case optionalObject = "object?"
+        case optionalAny = "any?"
+
+        package var isOptional: Bool { rawValue.hasSuffix("?") }
+        package var isText: Bool { self == .string || self == .optionalString }
+    }
+
     /// The members of `query` in a row. Each comes from the last row that sets it.
     public struct QuerySettings: Sendable {
         /// How arrays are written: `brackets` (`ids[]=1&ids[]=2`), as by default, `repeated` (`ids=1&ids=2`), `comma`

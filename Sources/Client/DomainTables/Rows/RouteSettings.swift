@@ -21,6 +21,8 @@ extension DomainTable {
         public var events = EventSettings()
         /// Which parameters go into the query, and how arrays are written there.
         public var query = QuerySettings()
+        /// What a document says of the call.
+        package var documented = DocumentedSettings()
         /// The authorities, client certificate, oldest version and pins of connections.
         public var tls = TLSSettings()
         /// The limits of the row's calls. A call passes those of its server row, of its domain and of the manager; `defaults`

@@ -75,6 +75,8 @@ final class CallRow: Sendable {
     let oauth2: DomainTable.OAuth2Rule?
     /// How files are uploaded so that an upload can go on; `nil` for in one request.
     let uploads: ResumableUpload?
+    /// What a document says of its calls.
+    let documented: DomainTable.DocumentedSettings
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
@@ -83,9 +85,11 @@ final class CallRow: Sendable {
         volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
         events: DomainTable.EventSettings = DomainTable.EventSettings(),
         headerOrigins: [String: DomainTable.SettingOrigin] = [:], oauth2: DomainTable.OAuth2Rule? = nil,
-        uploads: ResumableUpload? = nil, _ decoder: ReplyDecoder
+        uploads: ResumableUpload? = nil,
+        documented: DomainTable.DocumentedSettings = DomainTable.DocumentedSettings(), _ decoder: ReplyDecoder
     ) {
         observed = ObservedCall.Row(domain: domain, server: server, path: path, headerOrigins: headerOrigins)
+        self.documented = documented
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
         self.limits = limits

@@ -151,7 +151,11 @@ extension Call {
     package func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
-        try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
+        let decoder = details.row?.decoder ?? ReplyDecoder()
+        guard let watch else { return try decoder.reply(model, from: response, to: request) }
+        let (reply, unknown) = try UnknownValues.found { try decoder.reply(model, from: response, to: request) }
+        for value in unknown { watch.record(.unknownValue(type: value.type, value: value.text)) }
+        return reply
     }
 }
 

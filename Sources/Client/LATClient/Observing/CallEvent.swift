@@ -131,6 +131,11 @@ public struct CallEvent: Sendable {
         case cache(CacheExplanation.Verdict)
         /// A response is not stored, and why.
         case notStored(CacheRefusal)
+        /// The server answered with a status that the row's `documented` does not have. An attempt that is repeated has an event
+        /// of its own.
+        case undocumentedStatus(Int)
+        /// The reply has a value of an enum that is not one of its ``KnownValues``. Each value of a reply is one event.
+        indirect case unknownValue(type: String, value: String)
         /// A fault was made on purpose (``RequestOptions/Chaos``).
         case chaos(RequestOptions.Chaos.Fault)
         /// The call ended with this result for its caller.

@@ -97,7 +97,7 @@ final class CallReporter: Sendable {
 
     /// The call as the observers see it; `nil` if all of them only count.
     let call: ObservedCall?
-    private let row: ObservedCall.Row?
+    private let row: CallRow?
     private let observers: CallReporters
     /// Those of the observers' accessories that observe this call.
     private let accessories: [any RequestAccessory]
@@ -117,7 +117,7 @@ final class CallReporter: Sendable {
     ///
     /// - Parameter call: makes the call as these accessories see it, if it is needed.
     init?(
-        _ observers: CallReporters, of request: HTTPRequest, row: ObservedCall.Row?,
+        _ observers: CallReporters, of request: HTTPRequest, row: CallRow?,
         _ call: ([any RequestAccessory]) -> ObservedCall
     ) {
         let accessories = observers.accessories(observing: request)
@@ -178,7 +178,12 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ response: HTTPResponse) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        observers.count { $0.attemptDidEnd(request, with: response, row: row, after: time) }
+        observers.count { $0.attemptDidEnd(request, with: response, row: row?.observed, after: time) }
+        defer {
+            if row?.documented.lacks(response.status) == true {
+                record(.undocumentedStatus(response.status), hop: attempt.sent?.hop ?? 0)
+            }
+        }
         guard let sent = attempt.sent else { return }
         if sent.hop == 0, (300..<400).contains(response.status) { redirected.store(sent.number, ordering: .relaxed) }
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
@@ -188,7 +193,7 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        observers.count { $0.attemptDidFail(request, with: error, row: row, after: time) }
+        observers.count { $0.attemptDidFail(request, with: error, row: row?.observed, after: time) }
         guard let sent = attempt.sent else { return }
         report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
         for end in attempt.ends { end(.failure(error)) }
@@ -200,7 +205,7 @@ final class CallReporter: Sendable {
     func abandonAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        observers.count { $0.attemptWasAbandoned(request, row: row, after: time) }
+        observers.count { $0.attemptWasAbandoned(request, row: row?.observed, after: time) }
         guard let sent = attempt.sent else { return }
         report(.abandoned(attempt: sent.number), of: sent, at: now, after: time)
         for end in attempt.ends { end(.failure(error)) }

@@ -85,6 +85,9 @@ public struct RequestLog: RequestAccessory {
         case (.full, .retrying(let wait)): write("    [\(call.id)] retrying in \(wait)")
         case (.full, .hedging(let delay)): write("    [\(call.id)] no response for \(delay): sent once more")
         case (.full, .abandoned(let attempt)): write("<-- [\(call.id)] attempt \(attempt): another one was faster")
+        case (.full, .undocumentedStatus(let status)): write("    [\(call.id)] the document has no status \(status)")
+        case (.full, .unknownValue(let type, let value)):
+            log(call) { _ in URLText.visible("    [\(call.id)] \(type) has no value \(value)") }
         case (.summary, .sending(_, let request)): secrets.keep(request, of: call)
         case (.summary, .finished(let result)):
             log(call) { summary(call, result, after: event.offset, &$0) }
