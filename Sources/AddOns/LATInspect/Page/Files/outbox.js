@@ -17,7 +17,7 @@ function buttons({ id, state }, folder, act) {
     armed = isArmed ? undefined : key;
     act(isArmed && { folder, id, action: 'drop' });
   }
-  return h('div', 'line', state !== 'answered' && button('retry', state === 'waiting' ? 'Send now' : 'Retry', () => act({ folder, id, action: 'retry' })),
+  return h('div', 'acts', state !== 'answered' && button('retry', state === 'waiting' ? 'Send now' : 'Retry', () => act({ folder, id, action: 'retry' })),
     button('drop', isArmed ? 'Drop for good' : 'Drop', drop));
 }
 
@@ -38,7 +38,8 @@ function box(outbox, act) {
     h('p', { title: folder }, dotted(`${count(outbox.waiting)} waiting`, `${count(outbox.sending)} being sent`, `${count(outbox.answered)} answered`,
       `${count(outbox.dead)} dead`, size(outbox.size), outbox.oldest != null && 'oldest ' + time(outbox.oldest), `${count(outbox.sent)} sent`,
       `${count(outbox.failed)} attempts failed`, isSender ? 'this process sends' : sender ? `process ${sender} sends` : 'no process sends')),
-    h('table', '', h('thead', '', h('tr', '', titles.map(title => h('th', { scope: 'col' }, title)))), h('tbody', '', outbox.entries.map(entry => row(entry, folder, act)))),
+    h('table', '', h('thead', '', h('tr', '', titles.map(title => h('th', { scope: 'col' }, title)))),
+      h('tbody', '', outbox.entries.map(entry => row(entry, folder, act)))),
     shown < all && h('p', 'soft', `${count(shown)} of ${count(all)} entries are shown`),
   ];
 }
