@@ -45,6 +45,7 @@ static int serve(int connection) {
     long long wanted = length ? atoll(length + 17) : 0;
     int posts = strncmp(buffer, "POST ", 5) == 0, puts = strncmp(buffer, "PUT ", 4) == 0;
     int multipart = strstr(buffer, "?uploads=") || strstr(buffer, "uploadId=");
+    int joins = posts && strstr(buffer, "uploadId=") != NULL;
     int creates = wanted == 0 && (posts || puts);
     int completes = strcasestr(buffer, "\r\nUpload-Complete: ?1") != NULL;
     int appends = strncmp(buffer, "PATCH ", 6) == 0;
@@ -60,13 +61,13 @@ static int serve(int connection) {
     if (creates || appends || asks || multipart) {
         if (creates) stored = 0;
         if (appends || (puts && multipart)) stored += received;
-        static const char id[] = "<UploadId>1</UploadId>";
+        const char *about = joins ? "<CompleteMultipartUploadResult/>" : multipart ? "<UploadId>1</UploadId>" : "";
         char answer[320];
         int count = snprintf(answer, sizeof answer,
                              "HTTP/1.1 %s\r\nTus-Resumable: 1.0.0\r\nLocation: /1\r\nUpload-Offset: %lld\r\n"
                              "Upload-Draft-Interop-Version: 8\r\nUpload-Complete: %s\r\nETag: \"1\"\r\n"
                              "Content-Length: %zu\r\n\r\n%s", creates ? "201 Created" : "200 OK", (long long)stored,
-                             completes ? "?1" : "?0", multipart ? sizeof id - 1 : 0, multipart ? id : "");
+                             completes ? "?1" : "?0", strlen(about), about);
         return write(connection, answer, (size_t)count) == count;
     }
     char body[32], answer[128];

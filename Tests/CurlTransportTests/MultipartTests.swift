@@ -1,9 +1,10 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct MultipartTests {
     private func send(_ files: [UploadFile], method: String = "POST", headers: HTTPHeaders = [:]) async throws
@@ -21,7 +22,7 @@ import Testing
     @Test(arguments: [
         "plain", "with \"quotes\"", "line\r\nbreak", "line\nfeed", "a; filename=\"b", "naïve 文件 🦊.txt", "%22 %0D",
         "back\\slash",
-        "'", " ", "tab\tin", "a=b&c",
+        "'", " ", "tab\tin", "a=b&c", "accent on a quote \"\u{301}",
     ])
     func namesArriveUnchanged(name: String) async throws {
         let form = try await send([
@@ -72,6 +73,24 @@ import Testing
     @Test(arguments: ["PUT", "PATCH"])
     func otherMethodsSendPartsToo(method: String) async throws {
         #expect(try await send([UploadFile(name: "a", value: "b")], method: method).parts.count == 1)
+    }
+
+    /// Without an idempotency key nobody knows the boundary before; with one, it depends on all parts and their content.
+    @Test func boundaryIsThatOfKeyAndParts() throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data("abc".utf8), to: "a.txt")
+        let files = [UploadFile(name: "a", value: "b"), UploadFile(name: "f", path: path)]
+        let known = try MultipartSource.boundary(of: files, key: "k")
+        #expect(try MultipartSource.boundary(of: files, key: "k") == known)
+        var others = try [
+            MultipartSource.boundary(of: files, key: nil), MultipartSource.boundary(of: files, key: nil),
+            MultipartSource.boundary(of: files, key: "l"), MultipartSource.boundary(of: [files[1]], key: "k"),
+            MultipartSource.boundary(of: [UploadFile(name: "a", value: "c"), files[1]], key: "k"),
+            MultipartSource.boundary(of: [UploadFile(name: "b", value: "b"), files[1]], key: "k"),
+        ]
+        _ = try directory.write(Data("abd".utf8), to: "a.txt")
+        others.append(try MultipartSource.boundary(of: files, key: "k"))
+        #expect(Set(others + [known]).count == 8)
     }
 
     @Test func manyPartsAreSent() async throws {

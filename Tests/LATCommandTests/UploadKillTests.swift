@@ -139,6 +139,42 @@ import Testing
         #expect(refused.exitCode == 1 && refused.err.contains(next), "\(refused.err)")
     }
 
+    /// Without the name of a protocol, the journal tells which one the earlier run has begun with.
+    @Test func secondRunKeepsTheProtocol() async throws {
+        let server = try MockServer()
+        server.bodyLimit = 0
+        let location = server.url("/u")
+        let isBroken = Box(true)
+        server.fallback { request in
+            switch request.method {
+            case "OPTIONS": MockReply(status: 204, headers: isBroken.value ? ["Tus-Resumable": "1.0.0"] : [:])
+            case "POST": MockReply(status: 201, headers: ["Location": location])
+            case "HEAD": MockReply(status: 200, headers: ["Upload-Offset": "0", "Upload-Length": "\(Self.size)"])
+            case "PATCH" where isBroken.value: .status(400)
+            default: MockReply(status: 204, headers: ["Upload-Offset": "\(Self.size)"])
+            }
+        }
+        let command = [
+            "upload", server.url("/files"), path, "--resumable", "--part-size", "\(Self.size)", "-p", "a=b",
+        ]
+        let first = try await LatProcess.run(command)
+        #expect(try first.exitCode == 1 && names().count == 1, "\(first.err)")
+        isBroken.change { $0 = false }
+        let second = try await LatProcess.run(command)
+        #expect(try second.exitCode == 0 && names().isEmpty, "\(second.err)")
+        #expect(!server.requests.contains { $0.method == "PUT" })
+        #expect(server.requests.count { $0.method == "POST" } == 1)
+    }
+
+    @Test func serverThatEndsOptionsGetsAnOrdinaryUpload() async throws {
+        let server = try MockServer()
+        server.bodyLimit = Self.size + 1
+        server.fallback { $0.method == "OPTIONS" ? .noReply : .status(200) }
+        let result = try await LatProcess.run(["upload", server.url("/a"), path, "--resumable", "--retries", "0"])
+        #expect(result.exitCode == 0 && result.err.contains("OPTIONS: no answer"), "\(result.err)")
+        #expect(server.requests.last?.body == content)
+    }
+
     /// The next run says why it does not go on.
     @Test(arguments: ["file", "server"]) func restartIsExplained(change: String) async throws {
         let server = try MockServer()

@@ -333,12 +333,19 @@ def outbox(page, address, trigger):
     urllib.request.urlopen(trigger).read()
     page.wait("document.querySelectorAll('#boxes tbody tr').length === 1")
     after = page.run("document.querySelector('#boxes').innerText")
+    # The first click asks, the second drops.
+    drop = "document.querySelector('#boxes button[id^=drop]')"
+    page.run(f"{drop}.focus(), {drop}.click()")
+    page.wait(f"{drop}.innerText === 'Drop for good'")
+    armed, focused = page.run(f"{drop}.innerText"), page.run(f"document.activeElement === {drop}")
+    page.run(f"{drop}.click()")
+    page.wait("document.querySelectorAll('#boxes tbody tr').length === 0")
     # The totals take its place, and the list theirs.
     page.key("t")
     page.wait("document.querySelector('#boxes').hidden && document.querySelectorAll('.totals tbody tr').length > 1")
     page.key("t")
     page.wait("document.querySelectorAll('.row:not([hidden])').length > 0")
-    return {"before": before, "after": after}
+    return {"before": before, "after": after, "armed": armed, "isFocused": focused}
 
 
 def pictures(page, address, folder):

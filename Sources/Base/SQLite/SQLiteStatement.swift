@@ -1,5 +1,6 @@
 import CSQLite
 import FoundationEssentials
+import Glibc
 
 /// A prepared statement, which ``SQLiteConnection/use(_:_:)`` lends. Parameters count from 1, columns from 0.
 ///
@@ -100,6 +101,22 @@ package final class SQLiteStatement {
     package func data(_ column: Int32) -> Data {
         guard let bytes = sqlite3_column_blob(handle, column) else { return Data() }
         return Data(bytes: bytes, count: Int(sqlite3_column_bytes(handle, column)))
+    }
+
+    /// The bytes of a column as text; `known` if it has the same ones, so that equal texts of many rows are kept once.
+    package func text(_ column: Int32, like known: String?) -> String {
+        guard var known, known.withUTF8({ isEqual(column, UnsafeRawBufferPointer($0)) }) else { return text(column) }
+        return known
+    }
+
+    /// The bytes of a column; `known` if it has the same ones.
+    package func data(_ column: Int32, like known: Data?) -> Data {
+        known.flatMap { known in known.withUnsafeBytes { isEqual(column, $0) } ? known : nil } ?? data(column)
+    }
+
+    private func isEqual(_ column: Int32, _ known: UnsafeRawBufferPointer) -> Bool {
+        guard let bytes = sqlite3_column_blob(handle, column), let address = known.baseAddress else { return false }
+        return known.count == Int(sqlite3_column_bytes(handle, column)) && memcmp(bytes, address, known.count) == 0
     }
 
     package func bytes(_ column: Int32) -> [UInt8] {

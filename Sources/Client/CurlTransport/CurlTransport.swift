@@ -372,7 +372,7 @@ package final class CurlTransport: Transport {
     ) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {
             guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
-            let prepared = try PreparedBody(body, handler)
+            let prepared = try PreparedBody(body, key: request.idempotencyKey, handler)
             if request.trailers != nil { return prepared.chunked }
             return sendsInPieces || request.maxSendRate != nil ? prepared.inPieces : prepared
         }

@@ -48,6 +48,35 @@ import Testing
         await outbox.close()
     }
 
+    @Test func pageRetriesAndDropsEntries() async throws {
+        inspected.inspector.observe(outbox)
+        let (dead, waiting) = try await fill()
+        let box = try JSONValue(parsing: try await inspected.ask("GET", "/outbox").body.data ?? Data())[0]
+        let folder = try #require(box["folder"].string)
+        func change(_ id: Int64, _ action: String, in folder: String) async throws -> HTTPResponse {
+            let body: JSONValue = ["folder": .string(folder), "id": .int(id), "action": .string(action)]
+            return try await inspected.ask("POST", "/outbox", body: String(decoding: body.data(), as: UTF8.self))
+        }
+        #expect(try await change(dead, "remove", in: folder).status == 400)
+        #expect(try await change(dead, "drop", in: "/tmp").status == 404)
+        // A page of another origin, and one without the key.
+        let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
+        for headers in [[:], ["Authorization": "Bearer \(inspected.token)", "Origin": "http://h"]] as [HTTPHeaders] {
+            let body = #"{"folder":"\#(folder)","id":\#(dead),"action":"drop"}"#
+            let request = HTTPRequest("POST", inspected.url("/outbox"), headers: headers, body: .text(body))
+            #expect([401, 403].contains(try await central.send(request).status))
+        }
+        #expect(try await outbox.entries.map(\.id) == [dead, waiting])
+        inspected.server.fallback { _ in .status(200) }
+        #expect(try await change(dead, "retry", in: folder).status == 200)
+        try await eventually { try await outbox.entry(dead) == nil }
+        #expect(try await change(waiting, "drop", in: folder).status == 200)
+        #expect(try await outbox.entries.isEmpty)
+        let gone = try await change(waiting, "retry", in: folder)
+        #expect(gone.status == 409 && gone.text?.contains("has no entry \(waiting)") == true)
+        await outbox.close()
+    }
+
     @Test(.needsChromium) func pageShowsEntriesAsTheyChange() async throws {
         inspected.inspector.observe(outbox)
         let (dead, _) = try await fill()
@@ -61,6 +90,8 @@ import Testing
         #expect(before.contains("1 waiting") && before.contains("1 dead") && before.contains("this process sends"))
         #expect(before.contains("refused · 422") && before.contains("<i>shop</i>") && before.contains("/orders"))
         #expect(after.contains("0 dead") && !after.contains("/orders") && after.contains("/position"))
+        #expect(result["armed"].string == "Drop for good" && result["isFocused"].bool == true)
+        #expect(try await outbox.entries.isEmpty)
         await outbox.close()
     }
 }

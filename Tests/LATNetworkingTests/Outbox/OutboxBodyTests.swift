@@ -88,6 +88,27 @@ import Testing
         await outbox.close()
     }
 
+    /// A server that compares the bodies of one key sees equal ones, also when another process sends the entry again.
+    @Test func eachAttemptSendsTheSameForm() async throws {
+        let path = try file("a.png", content(1_000))
+        let request = HTTPRequest(
+            "POST", "/form",
+            body: .multipart([UploadFile(name: "title", value: "a"), UploadFile(name: "img", path: path)]))
+        server.enqueue(.status(503).header("Retry-After", "3600"), .noReply)
+        let first = try open()
+        try await first.add(request)
+        try await eventually { try await first.load.failed == 1 }
+        await first.close()
+        let second = try open { $0.firstWait = .milliseconds(1) }
+        try await second.sendNow()
+        try await second.waitUntilSent()
+        #expect(server.requestCount == 3 && Set(server.requests.map(\.body)).count == 1)
+        try await second.add(request)
+        try await second.waitUntilSent()
+        #expect(Set(server.requests.map(\.body)).count == 2, "another entry has another key")
+        await second.close()
+    }
+
     @Test func vanishedFileIsADeadLetterWithItsName() async throws {
         let path = try file("gone.bin", content(10))
         let adder = try open { $0.limit = 0 }

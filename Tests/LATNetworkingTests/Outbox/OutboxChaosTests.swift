@@ -8,8 +8,8 @@ import Testing
 @testable import LATClient
 @testable import LATTransfers
 
-/// Senders and servers that are killed, answers that are cut or late, full disks and clocks that are set back: each entry has its
-/// effect once, in the order of its group.
+/// Senders and servers that are killed, answers that are cut or late, full disks and clocks that are set back, entries that are
+/// retried and dropped meanwhile: each entry has its effect once, in the order of its group.
 ///
 /// `LAT_OUTBOX_ROUNDS=30 LAT_OUTBOX_ENTRIES=200` runs the long form, with ten kills each.
 @Suite(.timeLimit(.minutes(60))) struct OutboxChaosTests {
@@ -18,6 +18,8 @@ import Testing
         struct State {
             /// The bodies in the order in which they had their effect.
             var effects: [String] = []
+            /// The same of entries that are retried by hand, and of those that are dropped.
+            var others: [String] = []
             var keys: Set<String> = []
             var requests = 0
             var random: SeededGenerator
@@ -69,8 +71,14 @@ import Testing
                 if chance == 1 { return .status(429) }
                 if chance == 2 { return .status(500) }
                 let key = request.headers["Idempotency-Key"] ?? ""
+                let isOther = key.hasPrefix("again-") || key.hasPrefix("drop-")
+                if isOther, chance > 12 { return .status(422) }
                 if state.keys.insert(key).inserted {
-                    state.effects.append(String(decoding: request.body, as: UTF8.self))
+                    if isOther {
+                        state.others.append(key)
+                    } else {
+                        state.effects.append(String(decoding: request.body, as: UTF8.self))
+                    }
                 }
                 // The effect is there, and the answer is lost, late, or later than anybody waits for it.
                 if chance == 3 { return .status(200).closing(afterBytes: 5) }
@@ -154,8 +162,12 @@ import Testing
         try ledger.wait(for: count)
         for child in children { child.kill() }
         // What was answered and not yet recorded is sent again, with its key.
-        #expect(try process("finish").finish().text == "0 entries, no damage")
-        let (effects, requests) = ledger.state.withLock { ($0.effects, $0.requests) }
+        #expect(try process("finish").finish().text == "0 entries of 0 bytes, no damage")
+        let (effects, others, requests) = ledger.state.withLock { ($0.effects, $0.others, $0.requests) }
+        let again = (0..<2).flatMap { index in
+            stride(from: 0, to: count / 2, by: 5).map { "again-\(index)-\($0)" }
+        }
+        #expect(others.filter { $0.hasPrefix("again-") }.sorted() == again.sorted(), "round \(round)")
         #expect(effects.count == count && Set(effects).count == count, "round \(round)")
         for group in hasGroups ? ["00", "01", "10", "11"] : [] {
             let numbers = effects.filter { $0.hasPrefix("\(group)-") }.compactMap { Int($0.dropFirst(3)) }

@@ -33,8 +33,12 @@ import Testing
         case "finish":
             let outbox = try Outbox(
                 folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
-            try await outbox.waitUntilSent()
-            RoleProcess.say("\(try await outbox.entries.count) entries, \(outbox.damage?.message ?? "no damage")")
+            repeat {
+                try await outbox.waitUntilSent()
+                for entry in try await outbox.entries([.refused]) { try await outbox.retry(entry.id) }
+            } while try await outbox.load.waiting > 0
+            let (entries, size) = (try await outbox.entries.count, try await outbox.load.size)
+            RoleProcess.say("\(entries) entries of \(size) bytes, \(outbox.damage?.message ?? "no damage")")
             await outbox.close()
         default: throw NetworkError(.other, message: "no role")
         }
@@ -53,6 +57,7 @@ import Testing
                 return reading
             }
         }
+        let meddling = Task { await meddle(outbox) }
         for number in start..<(Int(arguments[2]) ?? 0) {
             let group = "\(index)\(number % 2)"
             let kept = arguments[5] == "groups" ? group : nil
@@ -61,10 +66,37 @@ import Testing
             _ = try await repeatingWhileFull { [request] in
                 try await outbox.add(request, group: kept)
             }
+            if number % 5 == 0 { try await add("again-\(index)-\(number)", to: outbox, arguments[1]) }
+            if number % 5 == 1 { try await add("drop-\(index)-\(number)", to: outbox, arguments[1]) }
             try Data("\(number + 1)".utf8).write(to: URL(filePath: path), options: .atomic)
         }
         try await Task.sleep(for: .seconds(600))
+        meddling.cancel()
         await outbox.close()
+    }
+
+    /// Adds an entry with a body in a file, unless it is there already.
+    private func add(_ key: String, to outbox: Outbox, _ url: String) async throws {
+        var request = HTTPRequest("POST", url, body: .text(key + " " + String(repeating: "x", count: 70_000)))
+        request.idempotencyKey = key
+        do {
+            _ = try await repeatingWhileFull { [request] in try await outbox.add(request) }
+        } catch let error as NetworkError {
+            guard case .deadLetter? = error.outboxFailure else { throw error }
+        }
+    }
+
+    /// Retries dead letters and entries that wait for their next attempt, and drops entries that may be lost, although one of
+    /// them may be in flight. Others do the same at the same time, so it may be gone already.
+    private func meddle(_ outbox: Outbox) async {
+        while (try? await Task.sleep(for: .milliseconds(20))) != nil {
+            guard let entry = try? await outbox.entries.randomElement() else { continue }
+            if entry.idempotencyKey.hasPrefix("drop-") {
+                try? await outbox.drop(entry.id)
+            } else if entry.state == .refused || entry.nextAttempt != nil {
+                try? await outbox.retry(entry.id)
+            }
+        }
     }
 
     private func repeatingWhileFull<Value>(_ body: () async throws -> Value) async throws -> Value {

@@ -204,7 +204,7 @@ import Testing
         #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [1, 3, 4])
         // Another process has dropped one of them.
         try store.write { try $0.remove(rows[2]) }
-        try store.write { try $0.remove([rows[0], rows[2]]) }
+        try store.write { try $0.remove([0, 2].map { OutboxEngine.Flight(rows[$0]) }) }
         #expect(try store.read { try $0.candidates(at: 0, limit: 9, closed: []).map(\.id) } == [2, 4])
         #expect(try store.read { try $0.number("SELECT count FROM outbox") } == 2)
         #expect(try store.read { try $0.number("SELECT size FROM outbox") } == 20)

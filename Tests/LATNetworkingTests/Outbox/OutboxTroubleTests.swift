@@ -41,6 +41,17 @@ import Testing
         await next.close()
     }
 
+    /// Answers are recorded together, but not when the others do not come.
+    @Test func answerDoesNotWaitForOthers() async throws {
+        server.fallback { $0.path == "/fast" ? .status(200) : .status(200).delayed(by: .seconds(600)) }
+        let outbox = try fixture.open()
+        let changes = outbox.changes
+        for text in ["slow", "slow", "slow", "fast"] { try await outbox.add(post(text)) }
+        for await change in changes { if case .succeeded = change { break } }
+        #expect(try await outbox.entries.count == 3)
+        await outbox.close()
+    }
+
     @Test func unreadableOutcomeIsReadAgain() async throws {
         let outbox = try fixture.open { $0.firstWait = .milliseconds(5) }
         let id = try await outbox.add(post("x"), handler: "h")

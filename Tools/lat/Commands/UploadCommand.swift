@@ -95,8 +95,9 @@ extension UploadCommand {
 
         With --resumable, a journal beside FILE tells where the upload is on the server.
         After Ctrl-C, an error or a crash, the same command goes on from there, if FILE
-        is still the same. Without a name, OPTIONS asks the server what it speaks; one
-        that speaks nothing of it gets an ordinary upload. S3 takes the key from the environment, as other programs do:
+        is still the same. Without a name, the protocol is that of the journal, or OPTIONS
+        asks the server what it speaks; one that speaks nothing of it gets an ordinary
+        upload. S3 takes the key from the environment, as other programs do:
         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION.
 
         Examples

@@ -5,8 +5,8 @@ enum UploadProtocol {
     /// The protocol of an upload.
     struct Choice {
         var settings: ResumableUpload
-        /// The status of the response to `OPTIONS` that named no protocol; `nil` if it was named, there or on the command line.
-        var silence: Int?
+        /// What came of `OPTIONS`, if that named no protocol; `nil` if it was named, there, by a journal or on the command line.
+        var silence: String?
 
         /// What a person should know before the first byte.
         func note(on url: String) -> String? {
@@ -34,28 +34,57 @@ enum UploadProtocol {
         _ command: UploadCommand, _ configuration: CentralRequestManager.Configuration
     ) async throws -> Choice? {
         guard let resumable = command.resumable else { return nil }
-        var choice = Choice(settings: resumable)
-        if command.arguments.value(UploadCommand.resumableOption) == "" {
-            let (style, silence) = try await style(command, configuration)
-            choice = Choice(settings: try UploadCommand.settings(command.arguments, style), silence: silence)
+        guard command.arguments.value(UploadCommand.resumableOption) == "" else {
+            return Choice(settings: completed(resumable, command))
         }
-        // Fields beside a file of tus are its metadata.
-        if choice.settings.style == .tus {
-            choice.settings.metadata = command.parameters.mapValues { $0.string ?? "\($0)" }
+        let manager = try CentralRequestManager(configuration: configuration)
+        // Another protocol than that of the earlier run would begin another upload.
+        for style in ResumableUpload.Style.allCases {
+            let settings = completed(try UploadCommand.settings(command.arguments, style), command)
+            if hasEarlierRun(command, settings, manager) { return Choice(settings: settings) }
+        }
+        let (style, silence) = try await style(command, manager)
+        let settings = completed(try UploadCommand.settings(command.arguments, style), command)
+        return Choice(settings: settings, silence: silence)
+    }
+
+    /// The fields beside the file that go into the query. Those beside a file of tus are its metadata.
+    static func parameters(_ command: UploadCommand, _ settings: ResumableUpload?) -> Parameters? {
+        command.parameters.isEmpty || settings?.style == .tus ? nil : command.parameters
+    }
+
+    private static func completed(_ settings: ResumableUpload, _ command: UploadCommand) -> ResumableUpload {
+        var settings = settings
+        if settings.style == .tus {
+            settings.metadata = command.parameters.mapValues { $0.string ?? "\($0)" }
         }
         if let user = command.user {
             let parameters = command.parameters.map { "\($0.key)=\($0.value)" }.sorted().joined(separator: "&")
-            choice.settings.identity = "\(command.method) \(command.url) \(user.name) \(parameters)"
+            settings.identity = "\(command.method) \(command.url) \(user.name) \(parameters)"
         }
-        return choice
+        return settings
+    }
+
+    private static func hasEarlierRun(
+        _ command: UploadCommand, _ settings: ResumableUpload, _ manager: CentralRequestManager
+    ) -> Bool {
+        guard case .whole(let path) = command.content else { return false }
+        let request = HTTPRequest(command.method, command.url, headers: command.headers, body: .file(path))
+        return manager.hasEarlierRun(of: request, parameters: parameters(command, settings), by: settings)
     }
 
     private static func style(
-        _ command: UploadCommand, _ configuration: CentralRequestManager.Configuration
-    ) async throws -> (ResumableUpload.Style, silence: Int?) {
+        _ command: UploadCommand, _ manager: CentralRequestManager
+    ) async throws -> (ResumableUpload.Style, silence: String?) {
         if ResumableUpload.isAmazon(command.url) { return (.s3, nil) }
         let request = HTTPRequest("OPTIONS", command.url, headers: command.headers)
-        let response = try await CentralRequestManager(configuration: configuration).send(request)
+        let response: HTTPResponse
+        do {
+            response = try await manager.send(request)
+        } catch let error as NetworkError where error.mayHaveArrived {
+            // Some servers end the connection after a method that they do not know.
+            return (.standard, "no answer")
+        }
         // A server that is busy does not say what it speaks, and another protocol would begin another upload.
         guard ![408, 429].contains(response.status), response.status < 500 || response.status == 501 else {
             throw NetworkError(
@@ -64,7 +93,7 @@ enum UploadProtocol {
                     "the server answered OPTIONS with \(response.status), so what it speaks is unknown; try again, or write "
                     + "--resumable tus, standard or s3", request: request, response: response)
         }
-        guard let style = style(of: response.headers) else { return (.standard, response.status) }
+        guard let style = style(of: response.headers) else { return (.standard, "\(response.status)") }
         return (style, nil)
     }
 

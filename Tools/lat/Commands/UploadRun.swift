@@ -64,7 +64,7 @@ struct UploadRun {
             configuration.signer = try UploadCommand.signer(ProcessInfo.processInfo.environment)
         }
         let manager = try CentralRequestManager(configuration: configuration)
-        let parameters = command.parameters.isEmpty ? nil : command.parameters
+        let parameters = UploadProtocol.parameters(command, resumable)
         let upload =
             switch (command.content, resumable) {
             case (.parts(let files), _):
@@ -74,8 +74,7 @@ struct UploadRun {
             case (.whole(let path), let resumable?):
                 manager.upload(
                     command.url, method: command.method, body: .file(path), resumable: resumable,
-                    parameters: resumable.style == .tus ? nil : parameters, timeout: command.timeout,
-                    headers: command.headers)
+                    parameters: parameters, timeout: command.timeout, headers: command.headers)
             case (.whole(let path), nil):
                 manager.upload(
                     command.url, method: command.method, body: .file(path), parameters: parameters,

@@ -21,17 +21,46 @@ final class InspectedOutboxes: Sendable {
                 let dead =
                     load.dead > 0 ? try await outbox.entries([.refused, .expired, .givenUp], limit: Self.limit) : []
                 let others = try await outbox.entries([.waiting, .answered], limit: Self.limit)
-                boxes.append(WireOutbox(load, dead + others))
+                boxes.append(WireOutbox(outbox.folder, load, dead + others))
             } catch {
                 boxes.append(WireOutbox(problem: "\(error)"))
             }
         }
         return .json(boxes)
     }
+
+    /// What the page wants to become of an entry.
+    private struct Change: Decodable {
+        enum Action: String, Decodable { case retry, drop }
+
+        var folder: String
+        var id: Outbox.Entry.ID
+        var action: Action
+    }
+
+    /// Answers a change of an entry.
+    func change(_ request: LoopbackServer.Request) async -> LoopbackServer.Response {
+        guard let change = try? JSONDecoder().decode(Change.self, from: request.body) else {
+            return LoopbackServer.Response(status: 400, "The body has to be JSON with folder, id and action.")
+        }
+        guard let outbox = outboxes.withLock({ $0.objects.first { $0.folder == change.folder } }) else {
+            return LoopbackServer.Response(status: 404, "The program has closed this outbox.")
+        }
+        do {
+            switch change.action {
+            case .retry: try await outbox.retry(change.id)
+            case .drop: try await outbox.drop(change.id)
+            }
+            return LoopbackServer.Response("changed")
+        } catch {
+            return LoopbackServer.Response(status: 409, (error as? NetworkError)?.message ?? "\(error)")
+        }
+    }
 }
 
 /// An outbox as the page gets it. Times are in milliseconds, dates in those since 1970.
 private struct WireOutbox: Encodable {
+    var folder = ""
     var waiting = 0
     var sending = 0
     var answered = 0
@@ -65,7 +94,8 @@ private struct WireOutbox: Encodable {
 
     init(problem: String) { self.problem = problem }
 
-    init(_ load: Outbox.Load, _ entries: [Outbox.Entry]) {
+    init(_ folder: String, _ load: Outbox.Load, _ entries: [Outbox.Entry]) {
+        self.folder = folder
         (waiting, sending, answered, dead) = (load.waiting, load.sending, load.answered, load.dead)
         (size, sent, failed) = (load.size, load.sent, load.failed)
         (sender, isSender) = (load.sender, load.isSender)

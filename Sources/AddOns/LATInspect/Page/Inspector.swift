@@ -110,8 +110,8 @@ public final class Inspector: RequestAccessory {
         }
     }
 
-    /// Shows the entries of an outbox on the page, too: how many there are, and for each what it waits for or what ended it. The
-    /// outbox is not kept alive.
+    /// Shows the entries of an outbox on the page, too: how many there are, and for each what it waits for or what ended it. Who
+    /// has the page can retry and drop them. The outbox is not kept alive.
     ///
     /// The page of `lat inspect`, which another process serves, shows only the calls of an outbox.
     public func observe(_ outbox: Outbox) { outboxes.add(outbox) }

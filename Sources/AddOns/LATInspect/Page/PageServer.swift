@@ -122,6 +122,7 @@ package final class PageServer: Sendable {
         case ("GET", "/hello"): return .json(hello)
         case ("POST", "/copy"): return CopyText.answer(request)
         case ("GET", "/outbox"): return await outboxes?.answer() ?? .json([String]())
+        case ("POST", "/outbox"): return await outboxes?.change(request) ?? .unknown
         case ("GET", "/file"):
             guard case .file(_, let content) = source else { break }
             return Response("application/json", content)

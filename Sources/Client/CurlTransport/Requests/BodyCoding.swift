@@ -47,7 +47,6 @@ package enum BodyCoding {
             switch try PreparedBody(body) {
             case .bytes(let data): return try short(data, body, encoder)
             case .source(let source): return (source as? DataSource).map { long($0.data, body, coding, handler) }
-            case .multipart: return nil
             }
         case .data(let data):
             return data.count <= wholeLimit && handler == nil

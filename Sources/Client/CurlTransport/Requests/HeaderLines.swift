@@ -40,7 +40,7 @@ final class HeaderLines: Sendable {
 
         struct Body: Hashable {
             var contentType: ExactText?
-            var isMultipart: Bool
+            var boundary: String?
             var isSmall: Bool
         }
     }
@@ -60,11 +60,11 @@ final class HeaderLines: Sendable {
         let fields = request.headers.fields
         let bodyTraits = body.map {
             Traits.Body(
-                contentType: request.body?.contentType.map(ExactText.init), isMultipart: $0.isMultipart,
+                contentType: request.body?.contentType.map(ExactText.init), boundary: $0.boundary,
                 isSmall: $0.isSmall)
         }
         let traits = Traits(decompresses: decompresses, context: context, body: bodyTraits)
-        let isKeepable = request.authentication == nil
+        let isKeepable = request.authentication == nil && bodyTraits?.boundary == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
         let (lines, names) = try make(fields, for: request, body: body, traits)
         // Whether Content-Length and Transfer-Encoding are valid depends on the body's length, which is not in a memo.
@@ -89,6 +89,7 @@ final class HeaderLines: Sendable {
         _ fields: [HTTPHeaders.Field], for request: HTTPRequest, body: PreparedBody?, _ traits: Traits
     ) throws(NetworkError) -> (lines: [String], names: Set<String>) {
         var lines: [String] = []
+        var type = HTTPBody.multipart([]).ownContentType ?? ""
         var names = Set<String>()
         for field in fields {
             try Self.check(field)
@@ -100,8 +101,7 @@ final class HeaderLines: Sendable {
             // Only a proxy may receive this field.
             case "proxy-authorization" where !traits.context.reachesProxy: break
             case "cookie" where traits.context.takesCookies: break
-            case "content-type" where body?.isMultipart ?? false:
-                if let type = Self.multipartType(field.value) { lines.append("Content-Type: \(type)") }
+            case "content-type" where traits.body?.boundary != nil: type = Self.multipartType(field.value) ?? type
             default: lines.append(Self.line(field))
             }
         }
@@ -112,7 +112,11 @@ final class HeaderLines: Sendable {
             lines.append("Authorization: Bearer \(token)")
         }
         if let body {
-            if !names.contains("content-type") { try Self.appendContentType(of: request, body: body, to: &lines) }
+            if let boundary = traits.body?.boundary {
+                lines.append("Content-Type: \(type); boundary=\(boundary)")
+            } else if !names.contains("content-type") {
+                try Self.appendContentType(of: request, body: body, to: &lines)
+            }
             // libcurl would wait up to a second for a "100 Continue" that many servers never send.
             if !names.contains("expect"), !body.isSmall { lines.append("Expect:") }
         }
@@ -125,7 +129,7 @@ final class HeaderLines: Sendable {
         return isBlank ? "\(field.name);" : "\(field.name): \(value)"  // libcurl's notation for a field without a value
     }
 
-    /// Returns the caller's type for a multipart body without its boundary, which libcurl adds; `nil` for a type that
+    /// Returns the caller's type for a multipart body without its boundary, which is that of the body; `nil` for a type that
     /// is not multipart, such as one set for all requests.
     private static func multipartType(_ value: String?) -> String? {
         guard let value, value.lowercased().hasPrefix("multipart/") else { return nil }

@@ -7,21 +7,13 @@ enum PreparedBody: Sendable {
     case bytes(Data)
     /// A longer body, read in pieces.
     case source(any BodySource)
-    /// Parts for libcurl's MIME API.
-    case multipart([Part])
-
-    struct Part: Sendable {
-        let name: String
-        let fileName: String?
-        let contentType: String?
-        let source: any BodySource
-    }
 
     /// The largest body handed to libcurl as a whole, in bytes. Longer bodies are read in pieces, for the sake of
     /// progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
-    init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
+    /// - Parameter key: the idempotency key of the request.
+    init(_ body: HTTPBody, key: String? = nil, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
             // A body with parameters was encoded earlier, so this one has none: it is an empty object or form.
@@ -39,13 +31,7 @@ enum PreparedBody: Sendable {
             }
             self = .source(MeteredSource.of(StreamSource(stream), stream.reportsProgress ? nil : handler))
         case .multipart(let files):
-            var parts: [Part] = []
-            var fileCount = 0
-            for file in files {
-                parts.append(try Part(file, file.fileName == nil ? nil : handler, number: fileCount))
-                if file.fileName != nil { fileCount += 1 }
-            }
-            self = .multipart(parts)
+            self = .source(try MultipartSource(files, key: key, handler))
         }
     }
 
@@ -64,21 +50,20 @@ enum PreparedBody: Sendable {
         switch self {
         case .bytes(let data): .source(ChunkedSource(DataSource(data)))
         case .source(let source): .source(ChunkedSource(source))
-        case .multipart: self
         }
     }
 
     /// Whether libcurl gets the body as a whole and never expects `100 Continue` for it.
     var isSmall: Bool { if case .bytes = self { true } else { false } }
 
-    var isMultipart: Bool { if case .multipart = self { true } else { false } }
+    /// The boundary of a form.
+    var boundary: String? { if case .source(let source as MultipartSource) = self { source.boundary } else { nil } }
 
-    /// The number of bytes; `nil` when it is unknown or libcurl computes it.
+    /// The number of bytes; `nil` when it is unknown.
     var length: Int64? {
         switch self {
         case .bytes(let data): Int64(data.count)
         case .source(let source): source.length
-        case .multipart: nil
         }
     }
 
@@ -87,36 +72,8 @@ enum PreparedBody: Sendable {
         switch self {
         case .bytes(let data): data
         case .source(let source): (((source as? MeteredSource)?.source ?? source) as? DataSource)?.data
-        case .multipart: nil
         }
     }
 
-    var sources: [any BodySource] {
-        switch self {
-        case .bytes: []
-        case .source(let source): [source]
-        case .multipart(let parts): parts.map(\.source)
-        }
-    }
-}
-
-extension PreparedBody.Part {
-    fileprivate init(_ file: UploadFile, _ handler: BodyHandler?, number: Int) throws(NetworkError) {
-        name = file.name
-        fileName = file.fileName
-        contentType = file.contentType
-        guard !name.utf8.contains(0), fileName?.utf8.contains(0) != true else {
-            throw .invalidRequest("the name of an upload holds a NUL character; remove it")
-        }
-        if let contentType, !contentType.utf8.isFieldValue {
-            throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters; remove them")
-        }
-        let source: any BodySource =
-            switch file.source {
-            case .data(let data): DataSource(data)
-            case .stream(let stream): StreamSource(stream)
-            case .path(let path): try FileSource(path: path, startsEarly: false)
-            }
-        self.source = MeteredSource.of(source, handler, file: number)
-    }
+    var source: (any BodySource)? { if case .source(let source) = self { source } else { nil } }
 }

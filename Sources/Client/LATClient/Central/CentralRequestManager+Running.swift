@@ -193,6 +193,9 @@ extension CentralRequestManager {
         }
     }
 
+    /// What repetitions are paid from, for who repeats requests without the pipeline.
+    package var retryBudget: RetryBudget { pipeline.retryBudget }
+
     /// Whether the reply is one sealed message, which is opened when all of it has arrived.
     package func seals(_ request: HTTPRequest) -> Bool { pipeline.seals(request) }
 

@@ -16,6 +16,7 @@ final class Pipeline: Sendable {
     private let barrier = BarrierStage()
     let redirect: RedirectStage
     let limit: LimitStage
+    let retryBudget: RetryBudget
 
     /// The stages of a request without settings of its own.
     private let standardStages: StageSet
@@ -77,6 +78,7 @@ final class Pipeline: Sendable {
         }
 
         let retry = RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock)
+        retryBudget = retry.budget
         let mirrors = MirrorStage(memory: configuration.mirrorMemory)
         let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,

@@ -35,15 +35,39 @@ extension CentralRequestManager {
     /// Whether a response is a success for the rows of its call, and for the manager's judge.
     ///
     /// - Throws: ``NetworkError`` of kind `httpStatus`, `business` or `decoding`.
-    package func judged(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
+    private func judged(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
         guard let row = call.details.row else { return try checked(response, of: call) }
         return try row.decoder.reply(Empty.self, from: response, to: call.request).response
     }
 
+    /// Makes a call and runs it to its end.
+    ///
+    /// - Parameters:
+    ///   - make: makes the call; an error is the result.
+    ///   - begin: receives the call before anything is sent.
+    /// - Returns: the result, and whether a failure may pass.
+    package func result(
+        of make: () throws(NetworkError) -> Call, begin: (Call) -> Void
+    ) async -> (Result<HTTPResponse, NetworkError>, isTransient: Bool) {
+        let call: Call
+        do throws(NetworkError) {
+            call = try await made(make)
+        } catch {
+            return (.failure(error), false)
+        }
+        begin(call)
+        do {
+            return (.success(try await run(call) { response, call in try judged(response, of: call) }), false)
+        } catch {
+            let failure = call.failure(error)
+            return (.failure(failure), isTransient(failure, of: call))
+        }
+    }
+
     /// Whether the failure of a call may pass, by the retry policy of the call, of its rows or of the manager. It has to have
     /// an idempotency key.
-    package func isTransient(_ error: NetworkError, of task: RequestTask) -> Bool {
-        let request = task.call.request
+    private func isTransient(_ error: NetworkError, of call: Call) -> Bool {
+        let request = call.request
         var policy = request.retryPolicy ?? configuration.retryPolicy
         policy.repeatsOnlyIdempotent = false
         var answer = Result<HTTPResponse, NetworkError>.failure(error)

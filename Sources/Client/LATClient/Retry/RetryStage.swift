@@ -68,19 +68,19 @@ final class RetryStage: Stage {
 }
 
 /// The tokens of a manager's ``RetryPolicy/Budget``.
-final class RetryBudget: Sendable {
+package final class RetryBudget: Sendable {
     private let policy: RetryPolicy.Budget?
     private let clock: CallClock
     private let bucket: Mutex<TokenBucket?>
 
-    init(_ policy: RetryPolicy.Budget?, _ clock: CallClock) {
+    package init(_ policy: RetryPolicy.Budget?, _ clock: CallClock) {
         self.policy = policy
         self.clock = clock
         bucket = Mutex(policy?.bucket(at: clock.now()))
     }
 
     /// Adds the share of a request.
-    func deposit() {
+    package func deposit() {
         if let policy { bucket.withLock { $0?.deposit(policy.share, at: clock.now()) } }
     }
 
@@ -88,7 +88,7 @@ final class RetryBudget: Sendable {
     func refund() { bucket.withLock { $0?.deposit(1, at: clock.now()) } }
 
     /// Pays for a repetition. Returns whether there was a token.
-    func take() -> Bool { bucket.withLock { $0?.take(at: clock.now()) ?? true } }
+    package func take() -> Bool { bucket.withLock { $0?.take(at: clock.now()) ?? true } }
 }
 
 extension RetryPolicy {

@@ -58,6 +58,8 @@ public final class Outbox: Sendable {
         try engine.start()
     }
 
+    package var folder: String { engine.folder }
+
     deinit { engine.perform { $0.close(nil) } }
 
     /// What was wrong with the store when it was opened, and where the damaged file is now; `nil` if nothing was. What could be

@@ -73,6 +73,7 @@ extension OutboxEngine {
         running[id]?.task?.cancel()
         results[id] = nil
         removeFiles(of: row)
+        store.keepReserve()
         hub.send(.dropped(entry(row)))
     }
 
@@ -86,7 +87,7 @@ extension OutboxEngine {
     private func changing(
         _ id: Int64, _ change: (OutboxTransaction, OutboxRow) throws -> Void
     ) throws -> OutboxRow {
-        let row = try writing { transaction -> OutboxRow in
+        let row = try recording { transaction -> OutboxRow in
             guard let row = try transaction.connection.entry(id) else {
                 throw NetworkError(
                     .unknownName,

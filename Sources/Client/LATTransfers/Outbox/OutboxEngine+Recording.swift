@@ -12,7 +12,7 @@ extension OutboxEngine {
         let new = endings.map { outcome($0, now) }
         for outcome in new { land(outcome, now) }
         let starting = record(unrecorded + new, now, picks: isSender && !isClosed && !isRetired)
-        for row in starting { send(row) }
+        for flight in starting { send(flight) }
     }
 
     /// What the end of an attempt changes. The row of the flight is that after the attempt.
@@ -35,41 +35,33 @@ extension OutboxEngine {
     ///
     /// - Parameter picks: whether to pick the entries to send next in the same commit.
     /// - Returns: these entries.
-    private func record(_ ended: [Outcome], _ now: Int64, picks: Bool) -> [OutboxRow] {
+    private func record(_ ended: [Outcome], _ now: Int64, picks: Bool) -> [Flight] {
         var outcomes = ended
         guard !outcomes.isEmpty || picks && freePlaces > 0 else { return [] }
         pickedAt = now
         unrecorded = []
         var expired: [OutboxRow] = []
-        var starting: [OutboxRow] = []
+        var starting: [Flight] = []
         if !outcomes.allSatisfy(\.removes) { ahead = nil }
         var newAhead = ahead
-        let write = { (transaction: OutboxTransaction) in
-            // Most entries are removed. That is done together, and costs less.
-            try transaction.remove(outcomes.compactMap { $0.removes ? $0.row : nil })
-            for index in outcomes.indices where !outcomes[index].removes {
-                try self.record(&outcomes[index], transaction)
-            }
-            try self.keepTime(transaction.connection)
-            if picks {
-                expired = try self.expire(now, transaction)
-                newAhead = expired.isEmpty ? self.ahead : nil
-                starting = try self.pick(now, &newAhead, transaction)
-            }
-            // Only the sender: what is kept is of the process that has the seat.
-            if self.isSender, !outcomes.isEmpty || !starting.isEmpty {
-                transaction.keepFlight(Array(self.running.keys) + starting.map(\.id))
-            }
-        }
-        var isReserveGone = false
         do {
-            do {
-                // What is picked need not survive, nor why nothing was sent.
-                try writing(isDurable: outcomes.contains(where: \.isDurable), write)
-            } catch let error where error.outboxFailure == .diskFull {
-                store.releaseReserve()
-                isReserveGone = true
-                try writing(write)
+            // What is picked need not survive, nor why nothing was sent.
+            try recording(isDurable: outcomes.contains(where: \.isDurable)) { transaction in
+                // Most entries are removed. That is done together, and costs less.
+                try transaction.remove(outcomes.compactMap { $0.removes ? $0.flight : nil })
+                for index in outcomes.indices where !outcomes[index].removes {
+                    try self.record(&outcomes[index], transaction)
+                }
+                try self.keepTime(transaction.connection)
+                if picks {
+                    expired = try self.expire(now, transaction)
+                    newAhead = expired.isEmpty ? self.ahead : nil
+                    starting = try self.pick(now, &newAhead, transaction)
+                }
+                // Only the sender: what is kept is of the process that has the seat.
+                if self.isSender, !outcomes.isEmpty || !starting.isEmpty {
+                    transaction.keepFlight(Array(self.running.keys) + starting.map(\.row.id))
+                }
             }
         } catch {
             // Nothing is sent twice by this process: the ends stay here until they can be written.
@@ -81,7 +73,7 @@ extension OutboxEngine {
         }
         ahead = newAhead
         noteStore(failed: false)
-        if !outcomes.isEmpty || isReserveGone { store.keepReserve() }
+        if !outcomes.isEmpty { store.keepReserve() }
         for outcome in outcomes { tell(outcome) }
         for row in expired { tellExpired(row) }
         // There may be more of them.
@@ -232,6 +224,20 @@ extension OutboxEngine {
         isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
         try replacingDamaged { () throws(NetworkError) in try store.write(isDurable: isDurable, body) }
+    }
+
+    /// Writes what has happened already, or makes room: on a full disk the reserve is given up for it.
+    func recording<Result>(
+        isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
+    ) throws(NetworkError) -> Result {
+        do throws(NetworkError) {
+            return try writing(isDurable: isDurable, body)
+        } catch {
+            guard error.outboxFailure == .diskFull else { throw error }
+            store.releaseReserve()
+            defer { store.keepReserve() }
+            return try writing(body)
+        }
     }
 
     /// Reads, and sets a damaged store aside.

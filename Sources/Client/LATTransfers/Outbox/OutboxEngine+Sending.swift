@@ -21,15 +21,9 @@ extension OutboxEngine {
         else { return }
         var superseded: [OutboxRow] = []
         do {
-            let reset = { (transaction: OutboxTransaction) in
+            try recording { transaction in
                 superseded = try transaction.takeOver()
                 try self.keepTime(transaction.connection, always: true)
-            }
-            do {
-                try writing(reset)
-            } catch let error where error.outboxFailure == .diskFull {
-                store.releaseReserve()
-                try writing(reset)
             }
         } catch {
             // The entries of a process that died would never be sent. The seat looks again every second.
@@ -87,11 +81,11 @@ extension OutboxEngine {
     /// Marks the entries to send next.
     func pick(
         _ now: Int64, _ ahead: inout ReadAhead?, _ transaction: OutboxTransaction
-    ) throws -> [OutboxRow] {
+    ) throws -> [Flight] {
         let free = freePlaces
         guard free > 0 else { return [] }
         if let picked = try ReadAhead.pick(free, &ahead, now, self, transaction.connection) { return picked }
-        var picked: [OutboxRow] = []
+        var picked: [Flight] = []
         var taken: Set<Int64> = []
         var targets = targets
         var groups = groups
@@ -109,51 +103,46 @@ extension OutboxEngine {
                 if row.supersedes != nil { guard try transaction.begin(row) else { continue } }
                 targets.begins(row.target)
                 taken.insert(row.id)
-                picked.append(row)
+                picked.append(Flight(row))
             }
         }
         return picked
     }
 
-    func send(_ row: OutboxRow) {
-        let flight = Flight(row)
-        running[row.id] = flight
-        if let group = row.group { groups.insert(group) }
-        targets.begins(row.target)
+    func send(_ flight: Flight) {
+        running[flight.row.id] = flight
+        if let group = flight.row.group { groups.insert(group) }
+        targets.begins(flight.row.target)
         let call: KeptRequest.Call
         do throws(NetworkError) {
-            let request = try prepared(row)
+            let request = try prepared(flight.row.request)
             flight.files = request.files
-            call = try request.call(row, folder: folder)
+            call = try request.call(flight.row, folder: folder)
         } catch {
             return ended(Ending(flight: flight, result: .failure(error), isTransient: false))
         }
         // The bytes are not needed any more when it ends.
         flight.row.body = Data()
-        flight.task = central.start(on: .immediate) { [central] () throws(NetworkError) in
-            let started =
+        flight.task = Task { [self] in
+            let (result, isTransient) = await central.result { () throws(NetworkError) in
                 switch call {
-                case .request(let request): try central.call(request, CallArguments())
+                case .request(let request): try central.call(request)
                 case .entity(let plan): try central.call(plan)
                 }
-            started.observeLimits { [weak self] isWaiting in
-                self?.perform { $0.noteLimit(flight, isWaiting: isWaiting) }
+            } begin: { call in
+                call.observeLimits { [weak self] isWaiting in
+                    self?.perform { $0.noteLimit(flight, isWaiting: isWaiting) }
+                }
             }
-            return started
-        } conclude: { [central] response, call in
-            try central.judged(response, of: call)
-        } deliver: { [self] task, result in
-            var isTransient = false
-            if case .failure(let error) = result { isTransient = central.isTransient(error, of: task) }
             ended(Ending(flight: flight, result: result, isTransient: isTransient))
         }
     }
 
-    private func prepared(_ row: OutboxRow) throws(NetworkError) -> KeptRequest.Prepared {
-        if let lastRequest, lastRequest.data == row.request { return lastRequest.prepared }
-        guard let kept = KeptRequest(row.request) else { throw KeptRequest.damaged }
+    private func prepared(_ request: Data) throws(NetworkError) -> KeptRequest.Prepared {
+        if let lastRequest, lastRequest.data == request { return lastRequest.prepared }
+        guard let kept = KeptRequest(request) else { throw KeptRequest.damaged }
         let prepared = KeptRequest.Prepared(kept)
-        lastRequest = (row.request, prepared)
+        lastRequest = (request, prepared)
         return prepared
     }
 
@@ -171,7 +160,7 @@ extension OutboxEngine {
 /// another process has changed anything, and not used while groups, keys, waits or targets that failed decide what is sent
 /// next.
 struct ReadAhead {
-    private var rows: ArraySlice<OutboxRow>
+    private var flights: ArraySlice<OutboxEngine.Flight>
     /// The connection and the version of its database when they were read.
     private let connection: ObjectIdentifier
     private let version: Int64?
@@ -184,7 +173,7 @@ struct ReadAhead {
     /// - Returns: the entries; `nil` when others have to be regarded, such as those that are due after a wait.
     static func pick(
         _ count: Int, _ ahead: inout ReadAhead?, _ now: Int64, _ engine: OutboxEngine, _ connection: SQLiteConnection
-    ) throws -> [OutboxRow]? {
+    ) throws -> [OutboxEngine.Flight]? {
         let version = try connection.number("PRAGMA data_version")
         if let known = ahead, known.connection != ObjectIdentifier(connection) || known.version != version {
             ahead = nil
@@ -193,22 +182,23 @@ struct ReadAhead {
             ahead = nil
             return nil
         }
-        if ahead?.rows.count ?? 0 < count {
+        if ahead?.flights.count ?? 0 < count {
             let rows = try connection.candidates(
                 at: now, limit: engine.running.count + max(count, limits.count), closed: [],
                 enough: (count, limits.bytes)
             ) { engine.running[$0] != nil }
-            ahead = ReadAhead(rows: rows[...], connection: ObjectIdentifier(connection), version: version)
+            let flights = rows.map(OutboxEngine.Flight.init)[...]
+            ahead = ReadAhead(flights: flights, connection: ObjectIdentifier(connection), version: version)
         }
-        let picked = ahead.map { Array($0.rows.prefix(count)) } ?? []
-        ahead?.rows.removeFirst(picked.count)
+        let picked = ahead.map { Array($0.flights.prefix(count)) } ?? []
+        ahead?.flights.removeFirst(picked.count)
         return picked
     }
 
     /// Whether new entries change what is sent first.
     func isChanged(by added: some Sequence<OutboxRow>) -> Bool {
-        guard let last = rows.last else { return true }
-        return added.contains { $0.priority > last.priority }
+        guard let last = flights.last?.row.priority else { return true }
+        return added.contains { $0.priority > last }
     }
 }
 

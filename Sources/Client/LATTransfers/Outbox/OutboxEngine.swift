@@ -25,7 +25,7 @@ final class OutboxEngine: @unchecked Sendable {
     /// `@unchecked Sendable`: used only on the engine's ``queue``.
     final class Flight: @unchecked Sendable {
         var row: OutboxRow
-        var task: RequestTask?
+        var task: Task<Void, Never>?
         /// The files of the folder that belong to the entry.
         var files: [String] = []
         /// Whether the call waits for a limit of its row, so that it takes no place.
@@ -50,6 +50,10 @@ final class OutboxEngine: @unchecked Sendable {
         var isScheduled = false
         /// Whether a turn is being taken.
         var isBusy = false
+        /// Whether ends wait for others, so that one commit serves more of them.
+        var isHeld = false
+        /// The number of ends that wait for no more.
+        var enough = 1
     }
 
     let folder: String
@@ -138,7 +142,30 @@ final class OutboxEngine: @unchecked Sendable {
     /// would have to be woken for each of many entries that are added one after the other.
     func add(_ adding: Adding) { put(atOnce: true) { $0.addings.append(adding) } }
 
-    func ended(_ ending: Ending) { put { $0.endings.append(ending) } }
+    /// The longest time that an end waits for those of other calls in flight. An `fsync` takes about as long.
+    private static let longestHold = DispatchTimeInterval.milliseconds(2)
+
+    func ended(_ ending: Ending) {
+        let (isTurn, isHold) = inbox.withLock { inbox in
+            inbox.endings.append(ending)
+            guard !inbox.isScheduled else { return (false, false) }
+            inbox.isScheduled = inbox.endings.count >= inbox.enough
+            guard !inbox.isScheduled else { return (true, false) }
+            defer { inbox.isHeld = true }
+            return (false, !inbox.isHeld)
+        }
+        if isTurn { queue.async { self.turn() } }
+        if isHold { queue.asyncAfter(deadline: .now() + Self.longestHold) { [weak self] in self?.endHold() } }
+    }
+
+    private func endHold() {
+        let isTurn = inbox.withLock { inbox in
+            inbox.isHeld = false
+            defer { inbox.isScheduled = inbox.isScheduled || !inbox.endings.isEmpty }
+            return !inbox.isScheduled && !inbox.endings.isEmpty
+        }
+        if isTurn { turn() }
+    }
 
     /// Calls a closure in the next turn.
     func perform(_ command: @escaping @Sendable (OutboxEngine) -> Void) { put { $0.commands.append(command) } }
@@ -184,12 +211,16 @@ final class OutboxEngine: @unchecked Sendable {
     private func turn() {
         let work = inbox.withLock { inbox in
             defer {
-                inbox = Inbox()
-                inbox.isBusy = true
+                (inbox.addings, inbox.endings, inbox.commands) = ([], [], [])
+                (inbox.isScheduled, inbox.isBusy) = (false, true)
             }
             return inbox
         }
-        defer { inbox.withLock { $0.isBusy = false } }
+        defer {
+            // Half of the calls go on while the others wait, so that neither the network nor the disk stands still.
+            let enough = max(1, (running.count - limited) / 2)
+            inbox.withLock { ($0.isBusy, $0.enough) = (false, enough) }
+        }
         add(work.addings)
         for command in work.commands { command(self) }
         advance(work.endings)

@@ -3,14 +3,16 @@ import HTTPCore
 import SQLite
 
 extension OutboxRow {
-    /// - Parameter row: the columns of ``OutboxStore/columns``, and what follows them.
-    init(_ row: SQLiteStatement) {
+    /// - Parameters:
+    ///   - row: the columns of ``OutboxStore/columns``, and what follows them.
+    ///   - last: target and request of the entry that was read before, which are often the same.
+    init(_ row: SQLiteStatement, after last: (target: String, request: Data)? = nil) {
         id = row.integer(0)
         state = Outbox.State(number: row.integer(1))
         group = row.isNull(2) ? nil : row.text(2)
         supersedes = row.isNull(3) ? nil : row.text(3)
         handler = row.isNull(4) ? nil : row.text(4)
-        target = row.text(5)
+        target = row.text(5, like: last?.target)
         key = row.text(6)
         priority = row.integer(7)
         added = row.integer(8)
@@ -21,7 +23,7 @@ extension OutboxRow {
         unseen = Int(row.integer(13))
         reason = row.isNull(14) ? nil : row.text(14)
         status = row.isNull(15) ? nil : Int(row.integer(15))
-        request = row.data(16)
+        request = row.data(16, like: last?.request)
         place = row.integer(17)
     }
 }
@@ -64,6 +66,7 @@ extension SQLiteConnection {
         let names = try closed.isEmpty ? nil : JSONValue.array(closed.map(JSONValue.string)).data()
         var found: [OutboxRow] = []
         var size = 0
+        var last: (target: String, request: Data)?
         let parts = ["due = 0 \(others) ORDER BY priority DESC, place", "due > 0 AND due <= ?1 \(others) ORDER BY due"]
         for part in parts {
             let sql =
@@ -75,7 +78,8 @@ extension SQLiteConnection {
                 if let names { row.bind(3, text: String(decoding: names, as: UTF8.self)) }
                 while size < enough.bytes || found.count < enough.count, try row.step() {
                     if isRunning(row.integer(0)) { continue }
-                    var entry = OutboxRow(row)
+                    var entry = OutboxRow(row, after: last)
+                    last = (entry.target, entry.request)
                     if !row.isNull(18) { entry.body = row.data(18) }
                     size += entry.body.count + entry.request.count
                     found.append(entry)

@@ -201,16 +201,16 @@ final class OutboxTransaction {
     // MARK: Results
 
     /// Removes an entry, and lets the next of its group be sent.
-    func remove(_ entry: OutboxRow) throws { try remove([entry]) }
+    func remove(_ entry: OutboxRow) throws { try remove([OutboxEngine.Flight(entry)]) }
 
     /// Removes entries, and lets the next of their groups be sent.
-    func remove(_ entries: [OutboxRow]) throws {
+    func remove(_ entries: [OutboxEngine.Flight]) throws {
         guard !entries.isEmpty else { return }
         if entries.count == 1 {
-            try connection.run("DELETE FROM entries WHERE id = ?") { $0.bind(1, entries[0].id) }
+            try connection.run("DELETE FROM entries WHERE id = ?") { $0.bind(1, entries[0].row.id) }
             guard connection.changeCount > 0 else { return }
         } else {
-            let ids = try JSONValue.array(entries.map { .int($0.id) }).data()
+            let ids = try JSONValue.array(entries.map { .int($0.row.id) }).data()
             try connection.run("DELETE FROM entries WHERE id IN (SELECT value FROM json_each(?))") {
                 $0.bind(1, text: String(decoding: ids, as: UTF8.self))
             }
@@ -219,16 +219,18 @@ final class OutboxTransaction {
             try change { counts in
                 for entry in entries {
                     counts.count -= 1
-                    counts.size -= entry.size
-                    if entry.state == .answered { counts.answered -= 1 }
-                    if entry.state.isDead { counts.dead -= 1 }
+                    counts.size -= entry.row.size
+                    if entry.row.state == .answered { counts.answered -= 1 }
+                    if entry.row.state.isDead { counts.dead -= 1 }
                 }
             }
         } else {
             // Some were dropped meanwhile.
             try recount()
         }
-        for group in Set(entries.lazy.filter { $0.state == .waiting }.compactMap(\.group)) { try release(group) }
+        for group in Set(entries.lazy.filter { $0.row.state == .waiting }.compactMap(\.row.group)) {
+            try release(group)
+        }
     }
 
     /// Counts the entries themselves.

@@ -75,6 +75,37 @@ import Testing
         #expect(!server.requests.contains { $0.method == "DELETE" })
     }
 
+    @Test func budgetLimitsTheRepetitions() async throws {
+        server.fallback { $0.method == "OPTIONS" ? .status(204) : .status(503) }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 20, firstWait: .milliseconds(1))
+            // One token, which is never replaced.
+            $0.retryBudget = RetryPolicy.Budget(share: 0, reserve: 0)
+        }
+        let (path, url) = (fixture.path, server.url("/files"))
+        let error = await failure { try await manager.upload(url, body: .file(path), resumable: .tus).value }
+        #expect(error?.response?.status == 503)
+        #expect(server.requests.map(\.method) == ["OPTIONS", "POST", "POST"])
+        _ = try await manager.send(HTTPRequest("GET", url))
+        #expect(server.requestCount == 4, "the upload has paid with the token of all calls")
+    }
+
+    @Test func serverThatEndsOptionsGetsTheUpload() async throws {
+        let url = server.url("/u")
+        server.fallback { request in
+            switch request.method {
+            case "OPTIONS": .noReply
+            case "POST": MockReply(status: 201, headers: ["Location": url])
+            default: MockReply(status: 204, headers: ["Upload-Offset": "200000"])
+            }
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 1, firstWait: .milliseconds(1))
+        }
+        _ = try await manager.upload(server.url("/files"), body: .file(fixture.path), resumable: .tus).value
+        #expect(server.requests.map(\.method) == ["OPTIONS", "OPTIONS", "POST", "PATCH"])
+    }
+
     @Test(arguments: [false, true]) func interceptorAddsNoSecretsForAnotherOrigin(isAnew: Bool) async throws {
         let other = try MockServer()
         other.fallback { request in

@@ -256,7 +256,8 @@ import Testing
     private func order(_ url: String, _ upload: ResumableUpload, _ path: String = "/tmp") -> UploadOrder {
         UploadOrder(
             request: HTTPRequest("POST", url, body: .file(path)), upload: upload, policy: RetryPolicy(),
-            maxConnectionsPerHost: 6, isReplayed: { _, _ in false }, send: { _, _, _ in throw CancellationError() },
+            budget: RetryBudget(nil, .continuous), maxConnectionsPerHost: 6, isReplayed: { _, _ in false },
+            send: { _, _, _ in throw CancellationError() },
             sendAfter: { _ in throw CancellationError() })
     }
 

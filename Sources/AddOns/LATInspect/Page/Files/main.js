@@ -185,10 +185,15 @@ function toggleOutbox() {
   toggle(outboxes);
   showOutboxes();
 }
-async function showOutboxes() {
+async function showOutboxes(change) {
   if (outboxes.hidden) return;
-  const response = await ask('outbox');
-  set(outboxes, {}, outboxView(response?.ok ? await response.json() : []));
+  if (change) {
+    const answer = await post('outbox', JSON.stringify(change)).catch(() => null);
+    if (!answer?.ok) toast(await reason(answer));
+  }
+  const response = await ask('outbox'), boxes = response?.ok ? await response.json() : [], focused = document.activeElement.id;
+  set(outboxes, {}, outboxView(boxes, showOutboxes));
+  if (focused) $(focused)?.focus();
 }
 setInterval(() => { if (!document.hidden && !store.paused) showOutboxes(); }, 1000);
 function theme() {

@@ -39,7 +39,6 @@ final class EasyHandle: CallbackContext {
     @exclusivity(unchecked) var resolveList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var connectToList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
-    @exclusivity(unchecked) var mime: OpaquePointer?
 
     /// What libcurl is set to besides the base options. A reset handle has the defaults.
     private struct Applied {
@@ -68,7 +67,6 @@ final class EasyHandle: CallbackContext {
         case head
         case bytes
         case upload
-        case mime
     }
 
     init?(engine: Engine, slot: Int, hasLargeBuffer: Bool) {
@@ -90,7 +88,6 @@ final class EasyHandle: CallbackContext {
         curl_slist_free_all(resolveList)
         curl_slist_free_all(connectToList)
         curl_slist_free_all(alternativeList)
-        curl_mime_free(mime)
         errorBuffer.deallocate()
     }
 
@@ -239,10 +236,6 @@ final class EasyHandle: CallbackContext {
             set(CURLOPT_INFILESIZE_LARGE, source.length ?? -1)
             set(CURLOPT_READDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
             set(CURLOPT_SEEKDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
-        case .multipart(let parts):
-            setShape(.mime, custom: method == .post ? nil : method.rawValue) {}
-            set(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
-            setMIME(parts)
         }
     }
 
@@ -332,7 +325,7 @@ final class EasyHandle: CallbackContext {
         // that request goes to another origin.
         let keepsChallenge = transfer.machine.status == 401 || transfer.machine.status == 407
         let isUnusual =
-            transfer.plan.needsReset || transfer.progress != nil || applied.shape == .mime || applied.shape == .upload
+            transfer.plan.needsReset || transfer.progress != nil || applied.shape == .upload
             || wasRepeated || keepsChallenge
             || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || applied.firstFailure != nil
         guard isUnusual else { return }
@@ -342,8 +335,6 @@ final class EasyHandle: CallbackContext {
 
     /// Sets the base options and forgets all others, after a reset.
     private func setAllOptions() {
-        curl_mime_free(mime)
-        mime = nil
         curl_slist_free_all(headerList)
         headerList = nil
         applied = Applied()

@@ -34,24 +34,6 @@ let seekCallback: curl_seek_callback = { context, offset, origin in
     return handle.engine.rewind(source, handle)
 }
 
-let mimeReadCallback: curl_read_callback = { bytes, size, count, context in
-    guard let bytes, let context else { return Int(CURL_READFUNC_ABORT) }
-    let reader = MIMEReader.from(context)
-    let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-    return reader.handle.engine.send(buffer, from: reader.source, reader.handle)
-}
-
-let mimeSeekCallback: curl_seek_callback = { context, offset, origin in
-    guard let context, offset == 0, origin == SEEK_SET else { return CURL_SEEKFUNC_CANTSEEK }
-    let reader = MIMEReader.from(context)
-    return reader.handle.engine.rewind(reader.source, reader.handle)
-}
-
-let mimeFreeCallback: curl_free_callback = { context in
-    guard let context else { return }
-    Unmanaged<MIMEReader>.fromOpaque(context).release()
-}
-
 let progressCallback: curl_xferinfo_callback = { context, downloadTotal, download, uploadTotal, upload in
     guard let context else { return 0 }
     let handle = EasyHandle.from(context)

@@ -87,7 +87,7 @@ extension Engine {
         guard transfer.answersChallenge, !transfer.machine.isStopped else { return false }
         transfer.answersChallenge = false
         guard let timeLeft = transfer.machine.timeLeft(now) else { return false }
-        guard transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
+        guard transfer.machine.sourceBytes == 0 || transfer.plan.body?.source?.rewind() ?? true
         else {
             transfer.fail(EngineFailure.notReplayable)
             return false

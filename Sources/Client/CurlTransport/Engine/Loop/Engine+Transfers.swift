@@ -37,10 +37,8 @@ extension Engine {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
         transfer.handle = handle
-        for source in transfer.plan.body?.sources ?? [] {
-            source.start { [mailbox, weak transfer] in
-                if let transfer { mailbox.post(.update(transfer)) }
-            }
+        transfer.plan.body?.source?.start { [mailbox, weak transfer] in
+            if let transfer { mailbox.post(.update(transfer)) }
         }
         do {
             try handle.prepare(for: transfer)
@@ -145,7 +143,7 @@ extension Engine {
                 after: result, handle.errorText, isIdempotent: transfer.machine.rules.isIdempotent),
             isReused: handle.long(CURLINFO_NUM_CONNECTS) == 0, isMultiplexed: isMultiplexed(transfer))
         guard let timeLeft = transfer.machine.timeToRepeat(after: result, loss, now),
-            transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
+            transfer.machine.sourceBytes == 0 || transfer.plan.body?.source?.rewind() ?? true
         else { return false }
         transfer.machine.repeated(now)
         sendAgain(transfer, handle, timeout: timeLeft)
@@ -189,7 +187,7 @@ extension Engine {
             if capacity.note(running: runningCount, now) { setCapacity() }
         case .new, .over: break
         }
-        for source in transfer.plan.body?.sources ?? [] { source.stop() }
+        transfer.plan.body?.source?.stop()
         transfer.owner?.detach(transfer)
         if ending.from == .running { startNext(after: transfer) }
         // From here on only a reader of the body keeps the engine alive.
@@ -269,11 +267,6 @@ extension Engine {
             case .receiving: CURLPAUSE_RECV
             case .all: CURLPAUSE_ALL
             }
-        if bits & CURLPAUSE_SEND == 0, transfer.plan.body?.isMultipart == true {
-            // libcurl reads a paused part again only when a pause of the whole body ends. libcurl begins that pause
-            // only after it has sent what precedes the part, so this call begins the pause and the next call ends it.
-            _ = curl_easy_pause(handle.curl, bits | CURLPAUSE_SEND)
-        }
         // curl_easy_pause may call the write callback, whose error it returns. Without a connection it returns
         // CURLE_BAD_FUNCTION_ARGUMENT; the pause is applied when the connection is ready.
         let code = curl_easy_pause(handle.curl, bits)

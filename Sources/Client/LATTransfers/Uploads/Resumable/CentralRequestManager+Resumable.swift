@@ -49,6 +49,15 @@ extension CentralRequestManager {
         return resume(request, parts, request.body, resumable, refreshURL)
     }
 
+    /// Whether an earlier run of an upload has left a journal, so that this protocol is the one that it began with.
+    package func hasEarlierRun(of request: HTTPRequest, parameters: Parameters?, by resumable: ResumableUpload) -> Bool
+    {
+        guard let call = try? call(request, CallArguments(parameters: parameters, body: request.body)) else {
+            return false
+        }
+        return UploadFiles.journal(of: order(call, resumable)) != nil
+    }
+
     private func resume(
         _ request: HTTPRequest, _ parts: CallArguments, _ body: HTTPBody?, _ resumable: ResumableUpload,
         _ refreshURL: LinkRefresh?
@@ -96,15 +105,8 @@ extension CentralRequestManager {
                 }
             }
         }
-        let order = UploadOrder(
-            request: call.request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
-            maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost, isSealed: seals(call.request),
-            refreshURL: refreshURL,
-            isReplayed: { [self] in try await isReplayed($0, call, $1) },
-            send: { [self] in try await sendPiece($0, of: call, body: $1, interim: $2) },
-            sendAfter: { [self] in try await sendAfter(call, $0) })
         let timer = enter(call)
-        return UploadTask(monitor, order, call) { response in
+        return UploadTask(monitor, order(call, resumable, failure, refreshURL), call) { response in
             try conclude(response, call)
         } observe: { [self] result in
             await notifyOutcomeObservers(result, call.request)
@@ -112,5 +114,17 @@ extension CentralRequestManager {
             leave(call, timer)
             finish(call, result)
         }
+    }
+
+    private func order(
+        _ call: Call, _ resumable: ResumableUpload, _ failure: NetworkError? = nil, _ refreshURL: LinkRefresh? = nil
+    ) -> UploadOrder {
+        UploadOrder(
+            request: call.request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
+            budget: retryBudget, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
+            isSealed: seals(call.request), refreshURL: refreshURL,
+            isReplayed: { [self] in try await isReplayed($0, call, $1) },
+            send: { [self] in try await sendPiece($0, of: call, body: $1, interim: $2) },
+            sendAfter: { [self] in try await sendAfter(call, $0) })
     }
 }

@@ -8,6 +8,7 @@ struct UploadBackoff {
     private var backoff: Backoff
     private let retries: Int
     private let longestRetryAfter: Duration
+    private let budget: RetryBudget
     private var conflicts = 0
 
     /// A server that still writes what an interrupted request sent needs a moment, whatever the policy says.
@@ -19,14 +20,18 @@ struct UploadBackoff {
         backoff = Backoff(first: policy.firstWait, longest: policy.longestWait)
         retries = min(order.retries, limit)
         longestRetryAfter = policy.longestRetryAfter
+        budget = order.budget
     }
 
     var failures: Int { backoff.failures }
 
-    /// The pause before the next attempt; `nil` if there were enough.
+    /// The pause before the next attempt; `nil` if there were enough, or the manager's budget allows no more.
     mutating func next() -> Duration? {
-        backoff.failures < retries ? backoff.next(chance: .random(in: 0...1)) : nil
+        backoff.failures < retries && budget.take() ? backoff.next(chance: .random(in: 0...1)) : nil
     }
+
+    /// Adds the share of a request to the budget, unless it is a repetition.
+    func begin() { if backoff.failures == 0 { budget.deposit() } }
 
     mutating func next(after reason: UploadPlan.Again, _ response: HTTPResponse) -> Duration? {
         if reason == .conflict {
@@ -34,9 +39,9 @@ struct UploadBackoff {
             guard conflicts <= Self.maxConflicts else { return nil }
             return backoff.pause(afterFailures: min(conflicts, 4)) * Double.random(in: 0.5...1)
         }
-        guard let pause = next() else { return nil }
-        guard let asked = response.retryAfter(at: Int64(Date.now.timeIntervalSince1970)) else { return pause }
-        return asked <= longestRetryAfter ? asked + pause : nil
+        let asked = response.retryAfter(at: Int64(Date.now.timeIntervalSince1970)) ?? .zero
+        guard asked <= longestRetryAfter else { return nil }
+        return next().map { asked + $0 }
     }
 
     mutating func reset() {
@@ -55,5 +60,5 @@ extension NetworkError {
     }
 
     /// Whether the server may have got the request.
-    var mayHaveArrived: Bool { kind == .connectionLost || kind == .timeout(.idle) }
+    package var mayHaveArrived: Bool { kind == .connectionLost || kind == .timeout(.idle) }
 }

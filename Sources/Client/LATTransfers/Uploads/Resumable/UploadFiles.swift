@@ -19,16 +19,8 @@ final class UploadFiles: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the folder cannot be used, or the same upload is running.
     init(_ order: UploadOrder) throws(NetworkError) {
-        let path = PathParts.resolved(order.path) ?? order.path
-        let parts = PathParts(path)
-        // Another user does not continue the upload. Tokens are left out, because they change.
-        let user = [order.request.cachePartition ?? "", Self.user(order.request.authentication)]
-        let text = ([order.upload.style.rawValue, path] + order.identity + user).joined(separator: "\n")
-        identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
-        let folder = order.upload.journalFolder ?? parts.folder
-        // Leaves room for the suffixes within the 255 bytes of a name.
-        let stem = parts.name.utf8.count <= 200 ? parts.name + "." : ""
-        lockPath = "\(folder)/\(stem)\(identity.prefix(12)).upload"
+        let folder: String
+        (identity, folder, lockPath) = Self.names(of: order)
         journalPath = lockPath + ".journal"
         removalPath = lockPath + ".removal"
         do throws(NetworkError) {
@@ -37,6 +29,19 @@ final class UploadFiles: Sendable {
             guard order.upload.journalFolder == nil, access(folder, W_OK | X_OK) != 0 else { throw error }
             throw error.adding("an upload keeps its journal beside the file unless journalFolder names another folder")
         }
+    }
+
+    private static func names(of order: UploadOrder) -> (identity: String, folder: String, lockPath: String) {
+        let path = PathParts.resolved(order.path) ?? order.path
+        let parts = PathParts(path)
+        // Another user does not continue the upload. Tokens are left out, because they change.
+        let user = [order.request.cachePartition ?? "", user(order.request.authentication)]
+        let text = ([order.upload.style.rawValue, path] + order.identity + user).joined(separator: "\n")
+        let identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
+        let folder = order.upload.journalFolder ?? parts.folder
+        // Leaves room for the suffixes within the 255 bytes of a name.
+        let stem = parts.name.utf8.count <= 200 ? parts.name + "." : ""
+        return (identity, folder, "\(folder)/\(stem)\(identity.prefix(12)).upload")
     }
 
     private static func user(_ authentication: Authentication?) -> String {
@@ -52,12 +57,18 @@ final class UploadFiles: Sendable {
     }
 
     /// The journal of an earlier run; `nil` without a usable one.
-    var journal: UploadJournal? { journal(at: journalPath) }
+    var journal: UploadJournal? { Self.journal(journalPath, identity) }
 
     /// The journal that was set aside.
-    var removal: UploadJournal? { journal(at: removalPath) }
+    var removal: UploadJournal? { Self.journal(removalPath, identity) }
 
-    private func journal(at path: String) -> UploadJournal? {
+    /// The journal that an earlier run of an upload has left; `nil` without a usable one.
+    static func journal(of order: UploadOrder) -> UploadJournal? {
+        let names = names(of: order)
+        return journal(names.lockPath + ".journal", names.identity)
+    }
+
+    private static func journal(_ path: String, _ identity: String) -> UploadJournal? {
         DownloadFiles.read(path).flatMap { UploadJournal(decoding: $0) }.flatMap { $0.identity == identity ? $0 : nil }
     }
 

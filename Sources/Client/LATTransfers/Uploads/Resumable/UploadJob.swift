@@ -215,6 +215,7 @@ final class UploadJob: Sendable {
     private func carryOut(_ step: UploadPlan.Step, by worker: Int, _ backoff: inout UploadBackoff) async throws {
         do {
             try begin(step)
+            backoff.begin()
             let generation = renewal.link.generation
             let (request, response, sent) = try await send(step, by: worker)
             if order.mayRenew(after: response, to: step),
@@ -270,8 +271,7 @@ final class UploadJob: Sendable {
             case .again(let reason):
                 guard state.withLock({ $0.plan.mayRepeat(step) }), let pause = backoff.next(after: reason, response)
                 else {
-                    // What the server can do, it need not say.
-                    if step == .probe { return state.withLock { _ = $0.plan.note(.probed, to: step) } }
+                    if step == .probe { return learnsNothing() }
                     throw Self.failure(response, to: request)
                 }
                 try await Task.sleep(for: pause)
@@ -285,11 +285,19 @@ final class UploadJob: Sendable {
                 return state.failure == nil && (!isLost || state.plan.mayRepeat(step))
             }
             guard repeats, let pause = backoff.next() else {
+                if isLost, step == .probe, state.withLock({ $0.failure == nil }) {
+                    backoff.reset()
+                    return learnsNothing()
+                }
                 throw error.counting(attempts: max(error.attempts, backoff.failures + 1))
             }
             try await Task.sleep(for: pause)
         }
     }
+
+    /// Goes on without an answer to the question what the server can do: it need not say, and some servers end the connection
+    /// after a method that they do not know.
+    private func learnsNothing() { state.withLock { _ = $0.plan.note(.probed, to: .probe) } }
 
     private func settle(_ state: inout State, _ worker: Int) {
         state.inFlight[worker] = 0

@@ -14,6 +14,8 @@ struct UploadOrder: Sendable {
     var failure: NetworkError?
     /// How failures are repeated, if the request does not say.
     var policy: RetryPolicy
+    /// What repetitions are paid from.
+    var budget: RetryBudget
     /// The limit of connections per host for other requests.
     var maxConnectionsPerHost: Int
     /// Whether the content is sealed. Sealed content is one message.
