@@ -29,20 +29,26 @@ package final class RawServer: Sendable {
 
     /// - Parameters:
     ///   - address: The address to listen on.
+    ///   - port: The port. Default 0: any free one.
     ///   - serve: Runs on a thread of its own for each connection, which is closed after it.
-    package init(address: String = "127.0.0.1", _ serve: @escaping @Sendable (RawConnection) -> Void) throws {
+    package init(address: String = "127.0.0.1", port: Int = 0, _ serve: @escaping @Sendable (RawConnection) -> Void)
+        throws
+    {
         var hints = addrinfo()
         hints.ai_flags = AI_NUMERICHOST
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
         var found: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(address, "0", &hints, &found) == 0, let name = found?.pointee else {
+        guard getaddrinfo(address, "\(port)", &hints, &found) == 0, let name = found?.pointee else {
             throw Overdue(description: "\(address) is no address")
         }
         defer { freeaddrinfo(found) }
         let listener = socket(name.ai_family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        // Not for any free port, which may be one that a test has reserved.
+        if port != 0 { Self.reuseAddress(listener) }
         guard bind(listener, name.ai_addr, name.ai_addrlen) == 0, listen(listener, 64) == 0,
             let port = SocketAddress.own(of: listener)?.port
         else { throw Overdue(description: "no port to listen on") }
+        Self.reuseAddress(listener)
         (self.address, self.listener, self.port) = (address, listener, port)
         DispatchQueue(label: "raw-server").async {
             while true {
@@ -55,6 +61,12 @@ package final class RawServer: Sendable {
             }
             close(listener)
         }
+    }
+
+    /// Lets a listener have the address that one before it had.
+    private static func reuseAddress(_ listener: CInt) {
+        var isOn: CInt = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
     }
 
     deinit { Glibc.shutdown(listener, CInt(SHUT_RDWR)) }

@@ -61,6 +61,9 @@ PLACES = {
     "contentCoding": "Connections.md#bodies", "trailers": "Connections.md#bodies", "secretHeaders": "Trust.md#secrets",
     "secrets": "Trust.md#secrets", "netrc": "Connections.md#credentials-from-a-netrc-file",
     "tls.requiresOCSPStapling": "Trust.md#revocation",
+    "connectionLifetime": "Connections.md#which-connections-are-kept",
+    "nameResolver": "Connections.md#names",
+    "dnsCacheLifetime": "Connections.md#which-connections-are-kept",
 }
 # Settings of the manager that only a program of the SDK itself needs.
 HIDDEN = {"engine"}

@@ -105,6 +105,11 @@ package struct SocketAddress: Hashable, Sendable {
     /// The address in the form of its family.
     private func load<Address>(_ type: Address.Type) -> Address { bytes.withUnsafeBytes { $0.loadUnaligned(as: type) } }
 
+    /// Copies the address to memory that has room for it.
+    package func copy(to memory: UnsafeMutableRawPointer) {
+        bytes.withUnsafeBytes { if let start = $0.baseAddress { memory.copyMemory(from: start, byteCount: $0.count) } }
+    }
+
     /// Calls `bind(2)` or `connect(2)`.
     ///
     /// - Returns: whether it succeeded. On failure `errno` is set.

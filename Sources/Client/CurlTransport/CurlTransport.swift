@@ -40,6 +40,8 @@ package final class CurlTransport: Transport {
     /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when to use it, and what not to do there.
     public let executor: EngineExecutor
     let targets = TargetCache(capacity: 512)
+    /// The addresses that have failed.
+    package let addressCircuits = AddressCircuits()
     private let finalReport: FinalReport
 
     /// The gauges at the end of the thread.
@@ -74,7 +76,8 @@ package final class CurlTransport: Transport {
         sendsInPieces = configuration.maxSendRate != nil
         origins = try OriginStore(configuration)
         let engine = try Engine(
-            configuration, proxies: proxies, tls: tls.own, addressGuard: addressGuard, cookies: cookieStore)
+            configuration, proxies: proxies, tls: tls.own, addressGuard: addressGuard, cookies: cookieStore,
+            addressCircuits: addressCircuits)
         mailbox = engine.mailbox
         executor = engine.executor
         let finalReport = FinalReport()
@@ -202,6 +205,9 @@ package final class CurlTransport: Transport {
         }
         await origins?.flush()
     }
+
+    /// Applies what another process found out about an address.
+    package func adopt(_ report: CircuitReport, of circuit: String) { mailbox.post(.adopt(report, circuit: circuit)) }
 
     /// Counts of the engine's libcurl handles and sockets; after shutdown, those at its end.
     public var gauges: EngineGauges {

@@ -141,6 +141,9 @@ extension LeveledSetting {
             manager: { $0.maxConnectionsPerHost = $1 },
             read: { $0.maxConnectionsPerHost ?? $1.maxConnectionsPerHost }),
         .option(
+            "addresses", \.addresses, RequestOptions.Addresses.allCases, row: { "addresses: \"\($0.rawValue)\"" },
+            manager: { $0.addresses = $1 }, read: { $0.addresses ?? $1.addresses }),
+        .option(
             "proxy", \.proxy, (1...6).map { ProxyPolicy.url("http://127.0.0.1:\($0)") },
             row: { if case .url(let url) = $0 { "proxy: \"\(url)\"" } else { "" } },
             manager: { $0.proxy = $1 }, read: { $0.proxy ?? $1.proxy }),

@@ -12,6 +12,7 @@ struct ConnectionArguments {
     /// Addresses by host and port.
     let addresses: [String: String]
     let connectTo: [String]
+    let choice: RequestOptions.Addresses?
     let arguments: ParsedArguments
 
     /// - Parameter url: The URL of the request. `--resolve HOST:ADDRESS` applies to its port, 80 and 443.
@@ -26,6 +27,8 @@ struct ConnectionArguments {
         certificate = try Self.certificate(arguments)
         addresses = try Self.addresses(arguments.values(Self.resolve), for: url)
         connectTo = try Self.connectTo(arguments.values(Self.connectToOption))
+        choice = try arguments.choice(
+            Self.addressesOption, "pickFirst, roundRobin or leastRequest")
     }
 
     var netrc: EngineConfiguration.NetrcPolicy {
@@ -64,6 +67,7 @@ struct ConnectionArguments {
     func apply(to request: inout HTTPRequest) {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
+        request.addresses = choice
         if arguments.contains(Self.gzip) { request.contentCoding = .gzip }
         if arguments.contains(Self.anyDigest) { request.digests.checks = false }
         request.tls.pins = pins
@@ -105,6 +109,9 @@ extension ConnectionArguments {
         "--resolve", value: "HOST:PORT:ADDRESS", repeats: true,
         help: "Connects to this address for a host and port. HOST:ADDRESS, without a port, applies to ports 80 and 443 "
             + "and to that of the URL; write an IPv6 address in brackets there.")
+    static let addressesOption = Option(
+        "--addresses", value: "POLICY",
+        help: "Which address of a name is connected to: pickFirst, roundRobin or leastRequest. Default: pickFirst.")
     static let connectToOption = Option(
         "--connect-to", value: "HOST:PORT:HOST2:PORT2", repeats: true,
         help: "Connects to HOST2 and PORT2 instead of HOST and PORT; an empty HOST or PORT matches any.")
@@ -128,7 +135,7 @@ extension ConnectionArguments {
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
         anyDigest,
-        trailer, resolve, connectToOption, Option.authority, cert, key, keyPassword, insecure, pin,
+        trailer, resolve, connectToOption, addressesOption, Option.authority, cert, key, keyPassword, insecure, pin,
         ocspStapling,
         keyLog,
     ]

@@ -34,6 +34,13 @@ final class Target: @unchecked Sendable {
         return Target.part(CURLUPART_URL, of: copy)
     }
 
+    /// Whether the host is an address and not a name.
+    var isAddress: Bool {
+        let last = host.utf8.last ?? 0
+        return host.hasPrefix("[")
+            || last >= UInt8(ascii: "0") && last <= UInt8(ascii: "9") && IPAddress(host: host) != nil
+    }
+
     var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
 
     /// The expected size of the next response body: the size of the last one, or 0 when that is unknown or large.

@@ -83,6 +83,9 @@ public struct EngineConfiguration: Sendable {
     public var connectTo: [String] = []
     /// How long a resolved address is cached (`CURLOPT_DNS_CACHE_TIMEOUT`), rounded up to whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
+    /// Which address of a name a new connection goes to, where the name has several. Default
+    /// ``RequestOptions/Addresses/pickFirst``: the first that can be connected to.
+    public var addresses = RequestOptions.Addresses.pickFirst
     /// The resolver of host names (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default
     /// ``EngineConfiguration/NameResolver/system``.
     public var nameResolver = NameResolver.system

@@ -81,6 +81,9 @@ package struct RowKey: Sendable {
             "maxConnectionsPerHost", \.options.maxConnectionsPerHost, .integer(1...10_000),
             "The largest number of connections to one host."),
         RowKey(
+            "addresses", \.options.addresses, ValueKind.word(RequestOptions.Addresses.self),
+            "Which address of a name a new connection goes to."),
+        RowKey(
             "retries", \.options.retries, .integer(0...100),
             "How often a request is repeated, in the cases that `retry` names."),
         RowKey(

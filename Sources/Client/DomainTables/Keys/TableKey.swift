@@ -56,6 +56,7 @@ package enum TableKey {
     private static let synonyms = [
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
+        "balance": "addresses", "loadbalancing": "addresses", "dns": "addresses",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
         "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait", "sse": "events", "stream": "events",
         "reconnection": "reconnect", "hedging": "hedge", "delay": "after", "percentile": "after",

@@ -42,6 +42,12 @@ extension KeptForm where Value == ParameterEncoding? {
     }
 }
 
+extension KeptForm where Value == RequestOptions.Addresses? {
+    static var addresses: Self {
+        Self(write: { $0.map { .string($0.rawValue) } }, read: { $0.string.flatMap(RequestOptions.Addresses.init) })
+    }
+}
+
 extension KeptForm where Value == ContentCoding? {
     /// The manager looks a coding of the app's own up by its name.
     static var coding: Self {

@@ -77,6 +77,7 @@ package struct OptionKey: Sendable {
         OptionKey("unixSocketPath", \.unixSocketPath, [.transfer, .response], kept: .text) { $0.hasSameBytes(as: $1) },
         OptionKey("proxy", \.proxy, [.transfer, .response]),
         OptionKey("maxConnectionsPerHost", \.maxConnectionsPerHost, .transfer, kept: .count),
+        OptionKey("addresses", \.addresses, .transfer, kept: .addresses),
         OptionKey("tls", \.tls, [.transfer, .response]),
         OptionKey("maxBodySize", \.maxBodySize, [.transfer, .response], kept: .number),
         OptionKey("maxReceiveRate", \.maxReceiveRate, .transfer, kept: .number),

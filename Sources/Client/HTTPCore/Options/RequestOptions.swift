@@ -184,6 +184,8 @@ public struct RequestOptions: Sendable, Hashable {
         public var proxy: ProxyPolicy?
         /// The largest number of connections to the request's host. Default `nil`: the row's or the manager's.
         public var maxConnectionsPerHost: Int?
+        /// Which address of a name a new connection goes to. Default `nil`: as the row or the manager says.
+        public var addresses: RequestOptions.Addresses?
         /// The trusted authorities, client certificate, lowest version of TLS and pins. Each that is `nil`, the default, comes
         /// from the row or the manager. Dropped when a redirect changes the origin.
         public var tls = HTTPRequest.TLS()

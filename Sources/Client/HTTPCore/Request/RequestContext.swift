@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What the pipeline notes about a request for the stages after it, and what the engine must know about its connection.
 /// Copies share their storage until one of them changes.
 @dynamicMemberLookup
@@ -15,6 +17,8 @@ package struct RequestContext: Sendable, Hashable {
         package var upgrades = false
         /// Whether the request is sent on a new connection, which no other request uses.
         package var opensConnection = false
+        /// The addresses that the requests for one response use, which avoid each other's; `nil` for a request that is alone.
+        package var usedAddresses: UsedAddresses?
         /// The header fields of the table's rows. They take precedence over the manager's. A provider's and the request's own
         /// take precedence over them.
         package var rowHeaders = HTTPHeaders()
@@ -69,4 +73,15 @@ package struct RequestContext: Sendable, Hashable {
 
     @usableFromInline
     package func hash(into hasher: inout Hasher) { hasher.combine(storage?.values ?? Storage.standard) }
+}
+
+/// The addresses that several requests for one response have used, as texts.
+package final class UsedAddresses: Sendable, ComparedByIdentity {
+    private let addresses = Mutex<Set<String>>([])
+
+    package init() {}
+
+    package var all: Set<String> { addresses.withLock { $0 } }
+
+    package func insert(_ address: String) { addresses.withLock { _ = $0.insert(address) } }
 }

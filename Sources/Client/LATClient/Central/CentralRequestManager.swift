@@ -188,7 +188,8 @@ public final class CentralRequestManager: Sendable {
         public var transfers = 0
         /// The transfers that wait for a free connection.
         public var queued = 0
-        /// The circuits that have seen failures, by row and host, and whether each is open.
+        /// The circuits that have seen failures, by row and host, and whether each is open. Those of addresses
+        /// (``RequestOptions/Addresses``) are by host and address, as in `https://example.org:443 192.0.2.7`.
         public var circuits: [String: Bool] = [:]
         /// The numbers of requests that run at most at once, as ``RequestLimits/adaptive`` has found them, by row and host.
         public var adaptiveLimits: [String: Int] = [:]
@@ -215,7 +216,8 @@ public final class CentralRequestManager: Sendable {
                 calls: calls.count(.all), connections: gauges?.sockets ?? 0,
                 origins: (gauges?.origins ?? [:]).mapValues { Load.Connections(active: $0.active, idle: $0.idle) },
                 transfers: gauges?.transfers ?? 0,
-                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits,
+                queued: gauges?.waiting ?? 0,
+                circuits: pipeline.limit.circuits.merging(engine?.addressCircuits.all ?? [:]) { $1 },
                 adaptiveLimits: pipeline.limit.adaptiveLimits, reachability: reachability.known,
                 uncheckedCertificates: engine?.uncheckedCertificates ?? 0)
         }

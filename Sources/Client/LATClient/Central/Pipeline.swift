@@ -72,7 +72,7 @@ final class Pipeline: Sendable {
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(
             configuration.limits, configuration.circuitBreaker, shared: configuration.companion?.sharedLimits(),
-            clock: clock)
+            engine: sender.curlTransport, clock: clock)
         @Sendable func authentication(_ authenticator: any Authenticator) -> AuthenticationStage {
             AuthenticationStage(TokenSource(authenticator, manager), scope: scope, limits: limits)
         }
@@ -97,7 +97,7 @@ final class Pipeline: Sendable {
             .hedge: HedgeStage(
                 configuration.hedge, retry, mirrors, limits,
                 hasProviders: configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
-                    || configuration.parameterProvider != nil),
+                    || configuration.parameterProvider != nil, addresses: configuration.addresses),
             .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),

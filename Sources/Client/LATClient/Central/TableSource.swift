@@ -59,6 +59,7 @@ extension CentralRequestManager {
     ///   limits         adaptive, 1 to 200 at once per host   Config/domains.json5:12
     ///   limits now     23 at once                            https://app.example.org:443
     ///   circuit now    open                                  https://app.example.org:443
+    ///   address now    left out                              https://app.example.org:443 192.0.2.7
     /// ```
     ///
     /// - Parameter name: the name of a server or a domain, or a URL, whose row is then looked up.
@@ -66,13 +67,13 @@ extension CentralRequestManager {
     public func explain(_ name: String) -> String {
         guard let table = domains else { return "the manager has no domain table; set configuration.domains" }
         return table.explain(name) { route in
+            let hosts = Set(route.baseURLs.compactMap { URLReference.origin(of: $0) })
             func state<Value>(_ all: [String: Value], _ setting: String, _ text: (Value) -> String)
                 -> [(String, String, String)]
             {
                 // Of the server's row, of its domain's, and of the manager.
                 let domain = route.domain.rawValue
                 let rows = [route.server.map { "\(domain) \($0.rawValue) " }, "\(domain) ", ""].compactMap(\.self)
-                let hosts = Set(route.baseURLs.compactMap { URLReference.origin(of: $0) })
                 return rows.flatMap { row in
                     all.filter { hosts.contains(String($0.key.dropFirst(row.count))) && $0.key.hasPrefix(row) }
                         .map { (setting, text($0.value), String($0.key.dropFirst(row.count))) }.sorted { $0.2 < $1.2 }
@@ -80,6 +81,9 @@ extension CentralRequestManager {
             }
             return state(pipeline.limit.adaptiveLimits, "limits now") { "\($0) at once" }
                 + state(pipeline.limit.circuits, "circuit now") { $0 ? "open" : "closed, after failures" }
+                + (engine?.addressCircuits.all ?? [:]).sorted { $0.key < $1.key }
+                .filter { address, _ in hosts.contains { address.hasPrefix($0 + " ") } }
+                .map { ("address now", $0.value ? "left out" : "tried again", $0.key) }
         }
     }
 

@@ -71,6 +71,8 @@ final class HedgeRace: Sendable {
         _ row: HedgeStage.Row,
         _ stage: HedgeStage
     ) {
+        var request = request
+        if stage.choosesAddress(request) { request.context.usedAddresses = UsedAddresses() }
         (self.policy, self.delay, self.request, self.chain) = (policy, delay, request, chain)
         (self.row, self.stage) = (row, stage)
     }
@@ -293,10 +295,12 @@ final class HedgeRace: Sendable {
         return (toAnotherConnection(request), own)
     }
 
-    /// With HTTP/1.1, the first request has its connection for itself.
+    /// With HTTP/1.1, the first request has its connection for itself; a new one is needed for another address.
     private func toAnotherConnection(_ request: HTTPRequest) -> HTTPRequest {
         var request = request
-        if !row.usesHTTP1(chain.addressIndex) { request.context.opensConnection = true }
+        if !row.usesHTTP1(chain.addressIndex) || request.context.usedAddresses != nil {
+            request.context.opensConnection = true
+        }
         return request
     }
 

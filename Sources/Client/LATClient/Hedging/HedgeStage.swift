@@ -47,17 +47,19 @@ final class HedgeStage: Stage {
     let limits: TimeLimits
     /// Whether the app's providers add values to each attempt, which a server may take only once, such as a nonce.
     let hasProviders: Bool
+    private let addresses: RequestOptions.Addresses
     private let rows = Mutex(Rows())
 
     init(
         _ standard: RequestOptions.Hedge?, _ retry: RetryStage, _ mirrors: MirrorStage, _ limits: TimeLimits,
-        hasProviders: Bool
+        hasProviders: Bool, addresses: RequestOptions.Addresses = .pickFirst
     ) {
         self.standard = standard
         self.retry = retry
         self.mirrors = mirrors
         self.limits = limits
         self.hasProviders = hasProviders
+        self.addresses = addresses
     }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -79,6 +81,9 @@ final class HedgeStage: Stage {
         if isFirst, (request.retries ?? retry.policy.retries) == 0 { retry.budget.deposit() }
         return try await HedgeRace(policy, delay, request, chain, row, self).run()
     }
+
+    /// Whether the engine chooses among the addresses of a request's host.
+    func choosesAddress(_ request: HTTPRequest) -> Bool { (request.addresses ?? addresses) != .pickFirst }
 
     var budget: RetryBudget { retry.budget }
 

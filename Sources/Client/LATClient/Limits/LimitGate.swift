@@ -201,14 +201,6 @@ package struct LimitedCall: Sendable {
     }
 }
 
-/// What another process found out about a host.
-package enum CircuitReport: Hashable, Sendable {
-    /// The host fails. It is probed after this time.
-    case opened(Duration)
-    /// The host works again.
-    case closed
-}
-
 /// Limits and circuits that a manager shares with other processes. The limits within this process always apply, and
 /// they are the only ones while the shared limits are unavailable.
 package protocol SharedLimits: Sendable {

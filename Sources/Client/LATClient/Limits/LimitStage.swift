@@ -44,14 +44,27 @@ final class LimitStage: Stage {
 
     init(
         _ limits: RequestLimits = RequestLimits(), _ policy: RequestLimits.CircuitBreakerPolicy? = nil,
-        shared: (any SharedLimits)? = nil, clock: CallClock = .continuous
+        shared: (any SharedLimits)? = nil, engine: CurlTransport? = nil, clock: CallClock = .continuous
     ) {
         self.policy = policy
         self.limits = limits
         self.shared = shared
         gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
         self.clock = clock
-        shared?.observeCircuits { [weak self] circuit, report in self?.adopt(report, circuit) }
+        shared?.observeCircuits { [weak self, weak engine] circuit, report in
+            if AddressCircuits.isName(circuit) {
+                engine?.adopt(report, of: circuit)
+            } else {
+                self?.adopt(report, circuit)
+            }
+        }
+        guard let shared else { return }
+        engine?.addressCircuits.observe { circuit, report in
+            switch report {
+            case .opened(let pause): shared.circuitOpened(circuit, for: pause)
+            case .closed: shared.probeEnded(circuit, isClosed: true)
+            }
+        }
     }
 
     /// Whether a row's calls must pass this stage: the row has limits or a circuit, or a row had some that may still

@@ -71,7 +71,7 @@ extension EasyHandle {
     /// One of libcurl's times, counted from the start of the first attempt; 0 for a stage that did not take place.
     private func time(_ info: CURLINFO, of transfer: Transfer) -> Int64 {
         let time = offset(info)
-        guard time > 0, transfer.machine.attempts.replays > 0 else { return time }
+        guard time > 0, transfer.machine.attempts.replays > 0 || transfer.addresses != nil else { return time }
         return time + (transfer.machine.attemptStartedAt.nanoseconds - transfer.machine.startedAt.nanoseconds) / 1000
     }
 }

@@ -295,6 +295,14 @@ final class EasyHandle: CallbackContext {
         setTimeout(left)
     }
 
+    /// Sets the handle up to begin its transfer again within the remaining times, with all other options as they are.
+    func prepareAfterListing(timeout left: Int64, connectTimeout: Int64) {
+        errorBuffer[0] = 0
+        setTimeout(left)
+        applied.connectTimeout = connectTimeout
+        set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectTimeout))
+    }
+
     /// Replaces the libcurl handle. In libcurl 7.88, a reset does not clear the state of a handle that has sent
     /// trailers. With the next chunked body, such a handle writes to memory before its buffer.
     private func replace() {

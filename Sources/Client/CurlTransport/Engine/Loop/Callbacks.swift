@@ -52,6 +52,7 @@ let prereqCallback: curl_prereq_callback = { context, address, _, _, _ in
 let openSocketCallback: curl_opensocket_callback = { context, _, address in
     guard let context, let address else { return CURL_SOCKET_BAD }
     let handle = EasyHandle.from(context)
+    if handle.transfer?.addresses != nil, !handle.engine.choose(address, handle) { return CURL_SOCKET_BAD }
     guard handle.engine.mayConnect(to: address, handle) else { return CURL_SOCKET_BAD }
     handle.hasProxyHandshake = false
     (handle.opensTunnel, handle.hasInterimAnswer) = (true, false)

@@ -50,6 +50,11 @@ extension Engine {
         }
     }
 
+    /// Shuts down the idle connections to an address.
+    func shutDownIdle(to peer: SocketAddress) {
+        for socket in idleSockets where SocketAddress.peer(of: socket) == peer { shutdown(socket, CInt(SHUT_RDWR)) }
+    }
+
     func setTimer(milliseconds: Int) {
         timer = milliseconds < 0 ? .distantFuture : milliseconds == 0 ? now : now + Int64(milliseconds)
     }
@@ -68,6 +73,7 @@ extension Engine {
                 return false
             }
         }
+        if let use = transfer.addresses { noteConnection(of: transfer, use, handle, to: address) }
         let readiness = transfer.machine.connectionIsReady(
             now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
             isRefused: transfer.streamRefusal.isRefused,
@@ -138,6 +144,7 @@ extension Engine {
             transfer.fail(EngineFailure.unaskedUpgrade)
             return false
         }
+        if let use = transfer.addresses { noteResponse(to: transfer, use) }
         if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
@@ -343,10 +350,7 @@ extension Engine {
 extension IPAddress {
     /// Makes the address that libcurl is about to connect to; `nil` for a family other than IPv4 and IPv6.
     init?(_ address: UnsafePointer<curl_sockaddr>) {
-        // libcurl's buffer holds any address; `curl_sockaddr` declares only its beginning.
-        guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr),
-            let name = SocketAddress((UnsafeRawPointer(address) + offset).assumingMemoryBound(to: sockaddr.self))
-        else { return nil }
+        guard let name = SocketAddress(address) else { return nil }
         self.init(bytes: name.host)
     }
 }

@@ -73,6 +73,7 @@ extension Engine {
     // MARK: Ending
 
     func finishTransfers() {
+        if !goingOn.isEmpty { goOnConnecting() }
         endFailedStarts()
         var left: CInt = 0
         while let message = curl_multi_info_read(multi, &left) {
@@ -100,6 +101,7 @@ extension Engine {
             }
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
+        if let use = transfer.addresses, connectsAfterListing(transfer, use, handle, result) { return }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }
         if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
         var result = result
@@ -178,6 +180,7 @@ extension Engine {
         case .waiting: leaveQueue(transfer, priority: transfer.machine.priority)
         case .running:
             runningCount -= 1
+            if let use = transfer.addresses { noteEnd(of: transfer, use, result) }
             if let handle = transfer.handle {
                 transfer.handle = nil
                 if transfer.mayHoldBytes { handle.dropPausedBytes() }

@@ -18,6 +18,8 @@ final class Engine: CallbackContext, @unchecked Sendable {
         case cancel(Transfer)
         /// A transfer has changed; for example, it was suspended, its reader caught up, or its body has more bytes.
         case update(Transfer)
+        /// What another process found out about an address.
+        case adopt(CircuitReport, circuit: String)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
         /// Work for the engine's services; they are `nil` when the engine has ended.
         case services(@Sendable (EngineServices?) -> Void)
@@ -36,6 +38,14 @@ final class Engine: CallbackContext, @unchecked Sendable {
     let cookies: CookieStore?
     /// The Digest challenges that requests can answer in advance.
     @exclusivity(unchecked) var digests = DigestCache()
+    /// The addresses of the hosts among which a policy chooses, by origin.
+    @exclusivity(unchecked) var names: [String: NameAddresses] = [:]
+    let addressCircuits: AddressCircuits
+    /// The transfers of such hosts that are being connected, and when libcurl looks at them next.
+    @exclusivity(unchecked) var connecting: Set<Transfer> = []
+    @exclusivity(unchecked) var goOnDue = MonotonicTime.distantFuture
+    /// Those whose next address is to be tried at once.
+    @exclusivity(unchecked) var goingOn: [Transfer] = []
     /// Decides which addresses connections may go to; `nil` when all are allowed.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
@@ -73,7 +83,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
 
     init(
         _ configuration: EngineConfiguration, proxies: ProxySettings, tls: TLSMaterial, addressGuard: AddressGuard?,
-        cookies: CookieStore?
+        cookies: CookieStore?, addressCircuits: AddressCircuits = AddressCircuits()
     ) throws(NetworkError) {
         try GlobalCurl.start()
         options = try EngineOptions(configuration)
@@ -88,6 +98,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
         self.tls = tls
         self.addressGuard = addressGuard
         self.cookies = cookies
+        self.addressCircuits = addressCircuits
         self.mailbox = mailbox
         executor = EngineExecutor(mailbox: mailbox)
         self.events = events
@@ -131,6 +142,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     func opened(_ descriptor: CInt, _ handle: EasyHandle) {
         sockets.opened(descriptor, isPooled: handle.isPooled, origin: handle.transfer?.target.origin ?? "")
         services?.opened(descriptor)
+        if let transfer = handle.transfer, transfer.addresses != nil { noteConnecting(transfer) }
     }
 
     func closed(_ descriptor: CInt) {
@@ -159,6 +171,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
             // transfers and its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
             if services.due <= now { services.turn(now) }
+            if goOnDue <= now { goOnLater() }
             finishTransfers()
             if idleWatch.isDue(now) {
                 // Bytes that arrived while this thread waited for a processor reset the idle timeout.
@@ -195,7 +208,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
         guard failedStarts.isEmpty, answers.isEmpty, pipesWithNewChunks.isEmpty, mailbox.prepareToSleep() else {
             return 0
         }
-        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, throttle?.due ?? .distantFuture)
+        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, goOnDue, throttle?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
         let end = MonotonicTime.now
         if now + Self.longTurn < end { noteLongTurn(until: end) }
@@ -257,6 +270,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
         case .start(let transfer): submit(transfer)
         case .cancel(let transfer): end(transfer, EngineFailure.cancelled)
         case .update(let transfer): update(transfer)
+        case .adopt(let report, let circuit): adopt(report, of: circuit)
         case .gauges(let continuation): continuation.resume(returning: gauges)
         case .services(let work): work(services)
         case .shutDown(let waiter):

@@ -36,6 +36,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// The error for an address that it may not connect to, or for which the process has no socket left. The transfer fails
     /// with it if no other address works.
     @exclusivity(unchecked) var socketRefusal: NetworkError?
+    /// The choice among the addresses of its host; `nil` if libcurl chooses.
+    let addresses: AddressUse?
     /// Whether its trailers were sent, which libcurl can do only once.
     @exclusivity(unchecked) var hasSentTrailers = false
     /// The budgets of its own rates, if it has any.
@@ -79,6 +81,9 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.target = target
         self.plan = plan
         self.pipe = pipe
+        // The address of a proxy or an alternative service is none of the host's.
+        let choice = plan.proxy == nil && plan.alternative == nil ? plan.addresses : nil
+        addresses = choice.flatMap { target.isAddress ? nil : AddressUse($0) }
         machine = TransferMachine(
             TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority ?? .normal)
         guard pipe == nil else { return }

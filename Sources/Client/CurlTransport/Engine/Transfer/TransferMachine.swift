@@ -286,6 +286,15 @@ struct TransferMachine: Sendable {
         return left > 0 ? left : nil
     }
 
+    /// Records that the transfer is begun again after libcurl has listed the addresses of its host.
+    ///
+    /// - Returns: The milliseconds left for it, 0 for no limit, and those that have passed; `nil` when its time is over.
+    mutating func listedAddresses(_ now: MonotonicTime) -> (left: Int64, passed: Int64)? {
+        guard phase == .running, !isStopped, let left = timeLeft(now) else { return nil }
+        defer { attemptStartedAt = now }
+        return (left, attemptStartedAt.milliseconds(until: now))
+    }
+
     /// Records that the engine sends the request again, and starts a new attempt.
     mutating func repeated(_ now: MonotonicTime) {
         attempts.replayed()

@@ -32,6 +32,8 @@ struct TransferPlan: Sendable {
     /// The alternative service used instead of the origin.
     var alternative: AlternativeService?
     var maxConnectionsPerHost: Int
+    /// Which address a new connection goes to; `nil` if libcurl chooses.
+    var addresses: RequestOptions.Addresses?
     /// In bytes per second.
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?
@@ -48,6 +50,7 @@ struct TransferPlan: Sendable {
         maxBodySize = configuration.maxBodySize
         maxDecompressionRatio = Int64(configuration.maxDecompressionRatio)
         maxConnectionsPerHost = configuration.maxConnectionsPerHost
+        addresses = configuration.addresses.choice
     }
 }
 
@@ -58,6 +61,7 @@ struct TransferSettings: Sendable {
     private let idleTimeout: Int64?
     private let maxBodySize: Int64?
     private let maxConnectionsPerHost: Int?
+    private let addresses: RequestOptions.Addresses?
     private let pins: String?
     private let maxReceiveRate: Int64?
     private let maxSendRate: Int64?
@@ -81,6 +85,7 @@ struct TransferSettings: Sendable {
         (maxReceiveRate, maxSendRate) = (request.maxReceiveRate, request.maxSendRate)
         maxConnectionsPerHost = request.maxConnectionsPerHost
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
+        addresses = request.addresses
         let keys = request.tls.pins ?? []
         pins = keys.isEmpty ? nil : try TLSMaterial.joined(keys, "tls.pins")
         checksDigests = request.digests.checks ?? true
@@ -94,10 +99,16 @@ struct TransferSettings: Sendable {
         if let idleTimeout { plan.idleTimeout = idleTimeout }
         if let maxBodySize { plan.maxBodySize = maxBodySize }
         if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
+        if let addresses { plan.addresses = addresses.choice }
         if let pins { plan.pins = pins }
         (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
         plan.checksDigests = checksDigests
         plan.isLive = isLive
         plan.needsReset = plan.needsReset || needsReset
     }
+}
+
+extension RequestOptions.Addresses {
+    /// The choice that the engine makes; `nil` for libcurl's.
+    var choice: Self? { self == .pickFirst ? nil : self }
 }

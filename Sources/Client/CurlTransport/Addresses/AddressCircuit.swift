@@ -1,0 +1,106 @@
+package import HTTPCore
+import Platform
+import Synchronization
+
+/// The circuit of one address: whether it is left out. A pure state machine: its methods receive the time.
+///
+/// A connection that fails leaves its address out at once, because libcurl goes on to the next one and the request loses
+/// little. A request without a response may be slow by itself, so it takes three in a row. Each time that the address fails
+/// again it is left out for twice as long, and only one connection at a time tries whether it works.
+struct AddressCircuit: Hashable, Sendable {
+    static let firstPause = Duration.seconds(1)
+    static let longestPause = Duration.seconds(120)
+    static let requestLimit = 3
+
+    /// How many requests in a row got no response.
+    private var failures = 0
+    /// How often it was left out since the last response.
+    private var openings = 0
+    private(set) var leftOutUntil: MonotonicTime?
+    /// Whether a connection tries it since it was left out.
+    private var isTried = false
+
+    var isOpen: Bool { leftOutUntil != nil }
+
+    func isLeftOut(at now: MonotonicTime) -> Bool { leftOutUntil.map { now < $0 } ?? false }
+
+    /// Notes a new connection. The first one after a pause tries the address; until it has a response, others leave it out.
+    mutating func connects(at now: MonotonicTime) {
+        guard let end = leftOutUntil, end <= now else { return }
+        leftOutUntil = now + pause
+        isTried = true
+    }
+
+    /// Records a connection that failed. Connections that were begun before the address was left out say nothing new.
+    ///
+    /// - Returns: for how long the address is left out from now on; `nil` if nothing changes.
+    mutating func connectionFailed(at now: MonotonicTime) -> Duration? { !isOpen || isTried ? open(at: now) : nil }
+
+    /// Records a request that got no response.
+    ///
+    /// - Parameter isNew: whether its connection was opened for it.
+    /// - Returns: as ``connectionFailed(at:)``.
+    mutating func requestFailed(isNew: Bool, at now: MonotonicTime) -> Duration? {
+        if isOpen { return isNew && isTried ? open(at: now) : nil }
+        failures += 1
+        return failures >= Self.requestLimit ? open(at: now) : nil
+    }
+
+    /// Records a response. One on an old connection does not show that the address takes new ones.
+    ///
+    /// - Returns: whether the address is used again from now on.
+    mutating func responded(isNew: Bool) -> Bool {
+        failures = 0
+        guard isOpen, isNew else { return false }
+        self = AddressCircuit()
+        return true
+    }
+
+    /// Applies what another process found out.
+    mutating func adopt(_ report: CircuitReport, at now: MonotonicTime) {
+        switch report {
+        case .closed: self = AddressCircuit()
+        case .opened(let pause):
+            guard !isTried else { return }
+            openings = max(1, openings)
+            leftOutUntil = now + min(pause, Self.longestPause)
+        }
+    }
+
+    private var pause: Duration {
+        min(Self.longestPause, Self.firstPause * (1 << min(max(0, openings - 1), 10)))
+    }
+
+    private mutating func open(at now: MonotonicTime) -> Duration {
+        openings += 1
+        (failures, isTried) = (0, false)
+        leftOutUntil = now + pause
+        return pause
+    }
+}
+
+/// The circuits of addresses that have failed, for other threads and processes. The name of each is the origin and the address.
+package final class AddressCircuits: Sendable {
+    package typealias Observer = @Sendable (_ circuit: String, CircuitReport) -> Void
+
+    private let ends = Mutex<[String: MonotonicTime]>([:])
+    private let observer = HeldClosure<Observer>()
+
+    /// Whether a circuit has such a name. That of a host ends with its origin.
+    package static func isName(_ circuit: String) -> Bool {
+        circuit.split(separator: " ").last.map { !$0.contains("://") } ?? false
+    }
+
+    /// By the names of the circuits, whether each address is left out.
+    package var all: [String: Bool] {
+        let now = MonotonicTime.now
+        return ends.withLock { $0.mapValues { now < $0 } }
+    }
+
+    /// Calls back on the engine's thread when an address fails, or works again.
+    package func observe(_ observer: @escaping Observer) { self.observer.set(observer) }
+
+    func report(_ report: CircuitReport, of circuit: String) { observer.closure?(circuit, report) }
+
+    func set(_ all: [String: MonotonicTime]) { ends.withLock { $0 = all } }
+}

@@ -1,0 +1,105 @@
+internal import HTTPCore
+import Platform
+
+/// The addresses of one name, and which of them the next connection goes to. A pure value: its methods receive the time.
+struct NameAddresses: Sendable {
+    struct Entry: Sendable {
+        let address: SocketAddress
+        /// The address as libcurl writes it.
+        let text: String
+        /// The requests that use a connection to it.
+        var inFlight = 0
+        /// The number of the last connection to it; 0 for none.
+        var lastConnection = 0
+        var circuit = AddressCircuit()
+    }
+
+    private(set) var entries: [Entry] = []
+    /// All that the resolver has returned, including those that may not be connected to.
+    private var resolved: Set<SocketAddress> = []
+    private var resolvedAt = MonotonicTime(nanoseconds: 0)
+    private var connections = 0
+
+    /// Whether an address that libcurl offers is one of a list that is not too old.
+    func isCurrent(_ offered: SocketAddress, lifetime: Duration, at now: MonotonicTime) -> Bool {
+        resolved.contains(offered) && now < resolvedAt + lifetime
+    }
+
+    /// Whether nothing is lost when the name is forgotten.
+    func isForgettable(lifetime: Duration, at now: MonotonicTime) -> Bool {
+        now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && !$0.circuit.isOpen }
+    }
+
+    /// Takes the addresses that libcurl has resolved. Those that are known keep their state.
+    ///
+    /// - Parameters:
+    ///   - all: the addresses in the resolver's order, each with whether it may be connected to.
+    ///   - start: a random number. It decides which is the first, so that the processes of a service do not all begin with the
+    ///     same address.
+    mutating func resolve(_ all: [(address: SocketAddress, isAllowed: Bool)], start: Int, at now: MonotonicTime) {
+        resolved = Set(all.map(\.address))
+        resolvedAt = now
+        let allowed = all.filter(\.isAllowed).map(\.address)
+        let known = Dictionary(entries.map { ($0.address, $0) }) { first, _ in first }
+        // A name that had no addresses begins anywhere; later the new ones are next.
+        let first = entries.isEmpty && !allowed.isEmpty ? start % allowed.count : 0
+        entries = (allowed[first...] + allowed[..<first]).compactMap { address in
+            known[address] ?? IPAddress(bytes: address.host).map { Entry(address: address, text: $0.description) }
+        }
+    }
+
+    /// Chooses the address of a connection, of the family that libcurl is about to connect to.
+    ///
+    /// - Parameters:
+    ///   - tried: the addresses that the transfer has tried.
+    ///   - avoided: addresses that a request for the same response uses.
+    /// - Returns: `nil` if libcurl should go on: to the other family, or to the end of its list.
+    mutating func choose(
+        _ policy: RequestOptions.Addresses, family: Int32, tried: [SocketAddress], avoided: Set<String> = [],
+        at now: MonotonicTime
+    ) -> SocketAddress? {
+        let left = entries.indices.filter { !tried.contains(entries[$0].address) }
+        let working = left.filter { !entries[$0].circuit.isLeftOut(at: now) }
+        var candidates = working.filter { entries[$0].address.family == family }
+        if candidates.isEmpty {
+            // Never leaves out all.
+            guard working.isEmpty else { return nil }
+            candidates = left.filter { entries[$0].address.family == family }
+            let next = candidates.min { end(of: $0) < end(of: $1) }
+            return next.map { connect($0, at: now) }
+        }
+        let others = candidates.filter { !avoided.contains(entries[$0].text) }
+        if !others.isEmpty { candidates = others }
+        let next = candidates.min { first, second in
+            let (first, second) = (entries[first], entries[second])
+            return policy == .leastRequest
+                ? (first.inFlight, first.lastConnection) < (second.inFlight, second.lastConnection)
+                : first.lastConnection < second.lastConnection
+        }
+        return next.map { connect($0, at: now) }
+    }
+
+    private func end(of index: Int) -> MonotonicTime { entries[index].circuit.leftOutUntil ?? .distantFuture }
+
+    private mutating func connect(_ index: Int, at now: MonotonicTime) -> SocketAddress {
+        connections += 1
+        entries[index].lastConnection = connections
+        entries[index].circuit.connects(at: now)
+        return entries[index].address
+    }
+
+    /// Changes the state of an address; nothing for one that the name has no more.
+    mutating func update<Result>(_ address: SocketAddress, _ change: (inout Entry) -> Result?) -> Result? {
+        guard let index = entries.firstIndex(where: { $0.address == address }) else { return nil }
+        return change(&entries[index])
+    }
+
+    /// Notes that a request uses a connection.
+    ///
+    /// - Parameter text: the address as libcurl writes it.
+    mutating func begin(_ text: String) -> SocketAddress? {
+        guard let index = entries.firstIndex(where: { $0.text == text }) else { return nil }
+        entries[index].inFlight += 1
+        return entries[index].address
+    }
+}

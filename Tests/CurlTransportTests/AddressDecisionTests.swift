@@ -1,0 +1,219 @@
+import HTTPCore
+import Platform
+import Testing
+
+@testable import CurlTransport
+
+/// Which address the next connection goes to, and when one is left out; without a socket.
+@Suite struct AddressDecisionTests {
+    private static func address(_ last: UInt8, isIPv6: Bool = false) -> SocketAddress {
+        let host: [UInt8] = isIPv6 ? [0xFD] + [UInt8](repeating: 0, count: 14) + [last] : [10, 0, 0, last]
+        return SocketAddress(host: host, port: 80)!
+    }
+
+    private static let start = MonotonicTime(nanoseconds: 1_000_000_000)
+
+    private static func name(_ addresses: [SocketAddress], start first: Int = 0) -> NameAddresses {
+        var name = NameAddresses()
+        name.resolve(addresses.map { ($0, true) }, start: first, at: start)
+        return name
+    }
+
+    private static let three = [address(1), address(2), address(3)]
+
+    private func choose(
+        _ name: inout NameAddresses, _ policy: RequestOptions.Addresses = .roundRobin, family: Int32 = 2,
+        tried: [SocketAddress] = [], avoided: Set<String> = [], after seconds: Int = 0
+    ) -> UInt8? {
+        name.choose(policy, family: family, tried: tried, avoided: avoided, at: Self.start + .seconds(seconds))
+            .flatMap(\.host.last)
+    }
+
+    private func fail(_ name: inout NameAddresses, _ last: UInt8, after seconds: Int = 0) -> Duration? {
+        name.update(Self.address(last)) { $0.circuit.connectionFailed(at: Self.start + .seconds(seconds)) }
+    }
+
+    // MARK: Which is next
+
+    @Test func addressesTakeTurns() {
+        var name = Self.name(Self.three)
+        #expect((0..<7).map { _ in choose(&name) } == [1, 2, 3, 1, 2, 3, 1])
+    }
+
+    @Test(arguments: 0..<7) func turnsBeginAnywhere(first: Int) {
+        var name = Self.name(Self.three, start: first)
+        #expect((0..<3).map { _ in choose(&name) ?? 0 } == (0..<3).map { UInt8((first + $0) % 3 + 1) })
+    }
+
+    @Test func fewestRequestsAreChosen() {
+        var name = Self.name(Self.three)
+        #expect((0..<3).map { _ in choose(&name, .leastRequest) } == [1, 2, 3])
+        for text in ["10.0.0.1", "10.0.0.1", "10.0.0.2"] { #expect(name.begin(text) != nil) }
+        #expect((0..<2).map { _ in choose(&name, .leastRequest) } == [3, 3])
+        #expect(name.begin("10.0.0.3") != nil)
+        // Both have one.
+        #expect((0..<4).map { _ in choose(&name, .leastRequest) } == [2, 3, 2, 3])
+    }
+
+    @Test func eachAddressIsTriedOnce() {
+        var name = Self.name(Self.three)
+        var tried: [SocketAddress] = []
+        for expected: UInt8? in [1, 2, 3, nil, nil] {
+            let next = choose(&name, tried: tried)
+            #expect(next == expected)
+            if let next { tried.append(Self.address(next)) }
+        }
+    }
+
+    @Test func addressOfTheOtherRequestIsAvoided() {
+        var name = Self.name(Self.three)
+        #expect((0..<2).map { _ in choose(&name, avoided: ["10.0.0.1", "10.0.0.3"]) } == [2, 2])
+        // Better the same one than none.
+        #expect(choose(&name, avoided: ["10.0.0.1", "10.0.0.2", "10.0.0.3"]) == 1)
+    }
+
+    @Test func familyIsThatOfLibcurl() {
+        var name = Self.name([Self.address(8, isIPv6: true), Self.address(1), Self.address(9, isIPv6: true)])
+        #expect((0..<3).map { _ in choose(&name, family: 10) } == [8, 9, 8])
+        #expect((0..<2).map { _ in choose(&name) } == [1, 1])
+        #expect(name.entries.map(\.text) == ["fd00::8", "10.0.0.1", "fd00::9"])
+        // Without an address of the first family that works, libcurl goes on to the other one.
+        for last: UInt8 in [8, 9] {
+            _ = name.update(Self.address(last, isIPv6: true)) { $0.circuit.connectionFailed(at: Self.start) }
+        }
+        #expect(choose(&name, family: 10) == nil && choose(&name) == 1)
+        #expect(choose(&name, family: 10, tried: [Self.address(1)]) == 8)
+    }
+
+    // MARK: Names that change
+
+    @Test func listIsCurrentForItsLifetime() {
+        let name = Self.name(Self.three)
+        func isCurrent(_ last: UInt8, _ seconds: Int) -> Bool {
+            name.isCurrent(Self.address(last), lifetime: .seconds(60), at: Self.start + .seconds(seconds))
+        }
+        #expect(isCurrent(1, 59) && !isCurrent(1, 60) && !isCurrent(4, 0))
+    }
+
+    @Test func changedNameKeepsWhatIsKnown() {
+        var name = Self.name(Self.three)
+        #expect((0..<3).map { _ in choose(&name) } == [1, 2, 3])
+        #expect(fail(&name, 2) == .seconds(1))
+        name.resolve([2, 3, 4].map { (Self.address($0), $0 != 4) }, start: 1, at: Self.start)
+        // The address that may not be connected to is known, and never chosen.
+        #expect(name.isCurrent(Self.address(4), lifetime: .seconds(60), at: Self.start))
+        #expect((0..<2).map { _ in choose(&name) } == [3, 3])
+        #expect(name.entries.map(\.circuit.isOpen) == [true, false])
+    }
+
+    @Test func newAddressIsNext() {
+        var name = Self.name(Self.three)
+        #expect((0..<3).map { _ in choose(&name) } == [1, 2, 3])
+        name.resolve((1...4).map { (Self.address($0), true) }, start: 2, at: Self.start)
+        #expect((0..<2).map { _ in choose(&name) } == [4, 1])
+    }
+
+    // MARK: Left out
+
+    @Test func failedAddressIsLeftOut() {
+        var name = Self.name(Self.three)
+        #expect(fail(&name, 2) == .seconds(1))
+        #expect((0..<4).map { _ in choose(&name) } == [1, 3, 1, 3])
+        // One connection tries it, and the others leave it out until it has a response.
+        #expect((0..<3).map { _ in choose(&name, after: 1) } == [2, 1, 3])
+        let isBack = name.update(Self.address(2)) { $0.circuit.responded(isNew: true) }
+        #expect(isBack == true && (0..<3).map { _ in choose(&name, after: 1) } == [2, 1, 3])
+    }
+
+    @Test func allFailedAddressesAreUsed() {
+        var name = Self.name(Self.three)
+        for (last, second) in [(UInt8(3), 0), (1, 0), (2, 0)] { _ = fail(&name, last, after: second) }
+        #expect(fail(&name, 3) == nil, "it is left out already")
+        #expect((0..<2).map { _ in choose(&name) } == [1, 1])
+        #expect(choose(&name, tried: [Self.address(1)]) == 2)
+    }
+
+    @Test func pausesGrowUpToTheLongest() {
+        var circuit = AddressCircuit()
+        var now = Self.start
+        var pauses: [Duration] = []
+        for _ in 0..<10 {
+            circuit.connects(at: now)
+            let pause = circuit.connectionFailed(at: now) ?? .zero
+            pauses.append(pause)
+            now = now + pause
+        }
+        #expect(pauses == [1, 2, 4, 8, 16, 32, 64, 120, 120, 120].map { .seconds($0) })
+        circuit.connects(at: now)
+        #expect(circuit.isLeftOut(at: now))
+        let isBack = circuit.responded(isNew: true)
+        #expect(isBack && !circuit.isOpen)
+        let pause = circuit.connectionFailed(at: now)
+        #expect(pause == .seconds(1))
+    }
+
+    @Test func failuresOfOneMomentCountOnce() {
+        var circuit = AddressCircuit()
+        let pauses = (0..<5).map { _ in circuit.connectionFailed(at: Self.start) }
+        #expect(pauses == [.seconds(1), nil, nil, nil, nil])
+    }
+
+    @Test func threeSilentRequestsLeaveItOut() {
+        var circuit = AddressCircuit()
+        func fail() -> Duration? { circuit.requestFailed(isNew: false, at: Self.start) }
+        #expect([fail(), fail()] == [nil, nil])
+        let isBack = circuit.responded(isNew: false)
+        #expect(!isBack && [fail(), fail(), fail()] == [nil, nil, .seconds(1)])
+    }
+
+    /// A server that stops lets its last connections end.
+    @Test func oldConnectionDoesNotEndAPause() {
+        var circuit = AddressCircuit()
+        _ = circuit.connectionFailed(at: Self.start)
+        let isBack = circuit.responded(isNew: false)
+        #expect(!isBack && circuit.isLeftOut(at: Self.start))
+    }
+
+    @Test func silentTrialLeavesItOutAgain() {
+        var circuit = AddressCircuit()
+        _ = circuit.connectionFailed(at: Self.start)
+        let later = Self.start + .seconds(1)
+        circuit.connects(at: later)
+        let pause = circuit.requestFailed(isNew: true, at: later)
+        #expect(pause == .seconds(2))
+    }
+
+    // MARK: Other processes
+
+    @Test func reportOfAnotherProcessCounts() {
+        var name = Self.name(Self.three)
+        func adopt(_ report: CircuitReport) {
+            _ = name.update(Self.address(1)) { $0.circuit.adopt(report, at: Self.start) }
+        }
+        adopt(.opened(.seconds(4)))
+        #expect((0..<2).map { _ in choose(&name, after: 3) } == [2, 3])
+        adopt(.closed)
+        #expect(choose(&name, after: 3) == 1)
+        adopt(.opened(.seconds(86_400)))
+        #expect(name.entries[0].circuit.leftOutUntil == Self.start + .seconds(120))
+    }
+
+    @Test func reportDoesNotDisturbATrial() {
+        var circuit = AddressCircuit()
+        _ = circuit.connectionFailed(at: Self.start)
+        let later = Self.start + .seconds(1)
+        circuit.connects(at: later)
+        circuit.adopt(.opened(.seconds(100)), at: later)
+        #expect(circuit.leftOutUntil == later + .seconds(1))
+    }
+
+    @Test(arguments: [
+        ("https://a.example:443 10.0.0.1", true), ("https://a.example:443 fd00::1", true),
+        ("https://a.example:443", false), ("shop https://a.example:443", false),
+        ("shop get https://a.example:443", false),
+        ("", false),
+    ])
+    func circuitsOfAddressesHaveNamesOfTheirOwn(name: String, isAddress: Bool) {
+        #expect(AddressCircuits.isName(name) == isAddress)
+    }
+}
