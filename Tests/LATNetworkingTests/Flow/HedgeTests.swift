@@ -219,6 +219,28 @@ import Testing
         #expect(try await task.value.text == "ok")
     }
 
+    private struct Passing: Interceptor {
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse { try await next(request) }
+    }
+
+    /// The wait for the app's interceptors is that of the whole call, and goes on when the first request is abandoned.
+    @Test(arguments: [nil, Duration.seconds(60)]) func interceptorGetsTheResponseToTheHedge(deadline: Duration?)
+        async throws
+    {
+        let server = try MockServer()
+        server.enqueue(Self.silence, .text("ok"), Self.silence, .text("ok"))
+        let manager = try CentralRequestManager.make {
+            $0.hedge = Self.soon
+            $0.deadline = deadline
+            $0.interceptors = [Passing()]
+            $0.networkInterceptors = [Passing()]
+        }
+        for _ in 0..<2 { #expect(try await manager.startRequest("GET", server.url()).text == "ok") }
+        #expect(server.requestCount == 4)
+    }
+
     /// Counts with the methods that a meter must have.
     private final class Pairing: CallMeter {
         let counts = Box((starts: 0, ends: 0))

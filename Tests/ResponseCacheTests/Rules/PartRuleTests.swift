@@ -29,8 +29,11 @@ import Testing
 
     private func stored(_ joined: JoinedParts) throws -> CacheEntry {
         var entry = try #require(
-            cache.entry(joined.response.headers, status: joined.response.status == 206 ? 200 : joined.response.status))
+            cache.entry(
+                joined.response.headers.asOfWhole,
+                status: joined.response.status == 206 ? 200 : joined.response.status))
         entry.status = joined.response.status
+        if let range = joined.response.headers["Content-Range"] { entry.headers["Content-Range"] = range }
         entry.bodyByteCount = joined.parts.ranges.count
         return entry
     }
@@ -318,11 +321,21 @@ struct PartModel {
     }
 
     private mutating func keep(_ response: HTTPResponse, _ bytes: Data, _ cache: RuleCache) throws {
-        var entry = try #require(cache.entry(response.headers))
+        var entry = try #require(cache.entry(response.headers.asOfWhole))
         entry.status = response.status
+        if let range = response.headers["Content-Range"] { entry.headers["Content-Range"] = range }
         entry.bodyByteCount = Int64(bytes.count)
         self.entry = entry
         body = Data(bytes)
+    }
+}
+
+extension HTTPHeaders {
+    /// Without what makes them those of a part.
+    fileprivate var asOfWhole: HTTPHeaders {
+        var headers = self
+        headers.removeAll { $0 == "Content-Range" }
+        return headers
     }
 }
 

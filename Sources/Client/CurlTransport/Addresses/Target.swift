@@ -248,22 +248,23 @@ package enum URLReference {
     /// Returns the origin (RFC 6454) of an absolute URL: scheme, host and port in lower case, the default port filled
     /// in. The zone of an IPv6 address keeps its case, as names of interfaces do. `nil` when the URL is malformed.
     package static func origin(of url: String) -> String? {
-        if let known = origins.withLock({ origins in origins.first { $0.base.covers(url) }?.origin }) { return known }
+        if let known = origins.withLock({ $0.first { TargetBase.covers(url, $0.beginning) }?.origin }) { return known }
         guard let target = try? Target(url) else { return nil }
         let origin = normalized(target.origin, of: target)
         // A password stays in no memory of the process but the app's.
         if !target.hasUser, let base = TargetBase(target, text: url) {
             origins.withLock { origins in
-                guard !origins.contains(where: { $0.base.text == base.text }) else { return }
+                guard !origins.contains(where: { $0.beginning == base.text }) else { return }
                 if origins.count == TargetBase.limit { origins.removeFirst() }
-                origins.append((base, origin))
+                origins.append((base.text, origin))
             }
         }
         return origin
     }
 
-    /// Those asked for last. Stages ask for that of each request, and parsing a URL costs a fifth of a small one.
-    private static let origins = Mutex<[(base: TargetBase, origin: String)]>([])
+    /// Those asked for last, by the beginnings of their URLs. Stages ask for that of each request, and parsing a URL costs a fifth of
+    /// a small one.
+    private static let origins = Mutex<[(beginning: [UInt8], origin: String)]>([])
 
     private static func normalized(_ origin: String, of target: Target) -> String {
         if target.socketPath != nil { return origin }
@@ -305,19 +306,19 @@ struct TargetBase: Sendable {
     /// Returns the target of a URL that differs from this one in path and query only, if parsing would not change
     /// these; `nil` otherwise.
     func target(for url: String) -> Target? {
-        guard covers(url) else { return nil }
+        guard Self.covers(url, text) else { return nil }
         return url.utf8.withContiguousStorageIfAvailable { bytes in
             Target(self, rest: UnsafeBufferPointer(rebasing: bytes[text.count...]))
         } ?? nil
     }
 
-    /// Whether a URL certainly has this scheme and authority, and a path and query that parsing would not change.
-    fileprivate func covers(_ url: String) -> Bool {
+    /// Whether a URL certainly has the scheme and authority of this beginning, and a path and query that parsing would not change.
+    fileprivate static func covers(_ url: String, _ text: [UInt8]) -> Bool {
         url.utf8.withContiguousStorageIfAvailable { bytes in
             guard let start = bytes.baseAddress, bytes.count > text.count, memcmp(start, text, text.count) == 0 else {
                 return false
             }
-            return Self.isUnchangedByParsing(UnsafeBufferPointer(rebasing: bytes[text.count...]))
+            return isUnchangedByParsing(UnsafeBufferPointer(rebasing: bytes[text.count...]))
         } ?? false
     }
 

@@ -257,8 +257,10 @@ struct HTTPCacheStage: Stage {
             of: response, to: request, storesUnsafe: operations.storesUnsafe(request), ticket.mode)
         {
             if response.source == .network { operations.refuse(ticket, refusal, chain.call) }
-            // The entry is outdated: the current response may not be stored, or says that there is no content.
+            // The entry is outdated: the current response may not be stored, or says that there is no content. A part says nothing
+            // of it.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
+                refusal != .incomplete,
                 !request.headers.contains("Range")
             {
                 await operations.storage.behind?.remove(.key(entry.key))

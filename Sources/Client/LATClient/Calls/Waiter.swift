@@ -8,13 +8,20 @@ extension Waiter {
     ///
     /// - Parameters:
     ///   - call: the call whose cancellation also ends the waiting; `nil` for none.
+    ///   - whole: whether the call waits for its whole result, and not for one of its requests, which may be abandoned.
     ///   - changed: receives the call's state at the beginning of the wait, and after each change except a cancellation.
     /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the call is.
-    func value(for call: Call?, changed: (@Sendable (TransferState) -> Void)? = nil) async throws -> Value {
+    func value(
+        for call: Call?, whole: Bool = false, changed: (@Sendable (TransferState) -> Void)? = nil
+    ) async throws -> Value {
         if let result { return try result.get() }
         guard let call else { return try await value() }
         let wait = CallWait(call) { state in
-            if call.transferState.isCancelled { self.end(.failure(call.cancellation)) } else { changed?(state) }
+            if (whole ? state : call.transferState).isCancelled {
+                self.end(.failure(call.cancellation))
+            } else {
+                changed?(state)
+            }
         }
         defer { wait.end() }
         // A change before the registration is not notified.
@@ -75,7 +82,7 @@ package final class Outcome<Value: Sendable>: Sendable {
         }
         if let result { return try result.get() }
         defer { state.withLock { $0.waiters[ObjectIdentifier(waiter)] = nil } }
-        return try await waiter.value(for: call)
+        return try await waiter.value(for: call, whole: whole)
     }
 }
 
@@ -98,11 +105,12 @@ extension TimeLimits {
     /// - Parameters:
     ///   - limit: the maximum time; `nil` for no limit.
     ///   - call: the call that the operation belongs to; `nil` for none.
+    ///   - whole: whether the operation is that of the whole call, and not of one of its requests.
     ///   - late: makes the error that is thrown when the time is over.
     /// - Throws: what the operation throws, or `late`; `CancellationError` if the task is cancelled,
     ///   ``Call/cancellation`` if the call is.
     func run<Value: Sendable>(
-        within limit: Duration? = nil, for call: Call?,
+        within limit: Duration? = nil, for call: Call?, whole: Bool = false,
         late: @escaping @Sendable () -> any Error = { CancellationError() },
         _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {

@@ -83,7 +83,7 @@ final class Pipeline: Sendable {
         let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
-                interceptors: configuration.interceptors, limits: limits, shown: composition.shown,
+                interceptors: configuration.interceptors, limits: limits, isOutermost: true, shown: composition.shown,
                 sent: { [rule = redirect.rule] request, hasLeftOrigin in
                     // The request for another origin, such as the address of an upload, gets no credentials of interceptors,
                     // also if one of them has made it anew.
@@ -116,7 +116,7 @@ final class Pipeline: Sendable {
             .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .cacheOfSealed: cache,
             .redirect: redirect, .sign: sign, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
             .networkInterceptors: InterceptorStage(
-                interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }),
+                interceptors: configuration.networkInterceptors, limits: limits, isOutermost: false, shown: { $0 }),
             .chaos: ChaosStage(
                 configuration.chaos, timeout: timeout, clock: clock, isProduction: isProduction,
                 warn: configuration.engine.warn),
@@ -264,6 +264,8 @@ final class Pipeline: Sendable {
 struct InterceptorStage: Stage {
     let interceptors: [any Interceptor]
     let limits: TimeLimits
+    /// Whether they see the whole call, and not each of its requests.
+    let isOutermost: Bool
     /// Returns the request as the interceptors see it.
     let shown: @Sendable (HTTPRequest) -> HTTPRequest
     /// Returns the request that the interceptors have made as it is sent, given whether it had left its origin before them.
@@ -272,12 +274,12 @@ struct InterceptorStage: Stage {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = shown(request)
         let hasLeftOrigin = request.context.hasLeftOrigin
-        guard chain.call.deadline != nil || chain.call.isAttempt else {
+        guard chain.call.deadline != nil || !isOutermost && chain.call.isAttempt else {
             return try await intercept(request, hasLeftOrigin, interceptors[...], chain)
         }
         // The deadline, or the response to another request of the call, also ends the wait for an interceptor that ignores
         // cancellation.
-        return try await limits.run(for: chain.call) {
+        return try await limits.run(for: chain.call, whole: isOutermost) {
             try await intercept(request, hasLeftOrigin, interceptors[...], chain)
         }
     }

@@ -94,7 +94,10 @@ final class HedgeRace: Sendable {
             do {
                 try await waiter.value(for: call)
             } catch {
-                finish().wait?.end()
+                let (winner, wait) = finish()
+                wait?.end()
+                winner?.response.body.abandon()
+                Self.abandon(answer)
                 throw error
             }
         }
@@ -102,6 +105,7 @@ final class HedgeRace: Sendable {
         guard let winner, !call.isCancelled else {
             wait?.end()
             if call.isCancelled {
+                winner?.response.body.abandon()
                 Self.abandon(answer)
                 throw call.cancellation
             }
@@ -158,6 +162,8 @@ final class HedgeRace: Sendable {
 
     private func set(_ alarm: Int, after delay: Duration) {
         state.withLock { $0.alarms[alarm].delay = delay }
+        // The time of a suspended call begins when it is resumed.
+        if call.transferState.isSuspended { watch() }
         updateAlarms()
     }
 

@@ -33,7 +33,7 @@ package enum ContentRange: Hashable, Sendable {
         guard (200...299).contains(status), status != 206 else { return false }
         if headers["Content-Type"]?.lowercased().hasPrefix("multipart/byteranges") == true { return true }
         guard case .part(let range, let total)? = ContentRange(headers["Content-Range"]),
-            total.map({ range != 0..<$0 }) ?? true
+            total.map({ range != 0..<$0 }) ?? (range.lowerBound > 0)
         else { return false }
         // With the length of the whole, the field is what is wrong.
         return headers["Content-Length"].flatMap { number($0) }.map { $0 == Int64(range.count) } ?? true

@@ -72,9 +72,7 @@ enum ResponseRule {
 
     static func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest, _ known: Known) -> Verdict {
         switch status {
-        // A server may send a part as if it were the whole.
-        case 200, 203:
-            ContentRange.isPart(status: status, headers) ? part(headers, ask, known) : whole(headers, ask, known)
+        case 200, 203: undeclared(headers, ask, known) ?? whole(headers, ask, known)
         case 206: part(headers, ask, known)
         case 416: refusedRange(headers, ask, known)
         default: .refused
@@ -82,6 +80,14 @@ enum ResponseRule {
     }
 
     // MARK: 200
+
+    /// The verdict on a part that is sent as if it were the whole; `nil` for anything else.
+    private static func undeclared(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict? {
+        guard ContentRange.isPart(status: 200, headers) else { return nil }
+        // Without its length, nothing shows whether the field or the status is right.
+        if ask != .whole, !headers.contains("Content-Length") { return .startOver(.wrongRange) }
+        return part(headers, ask, known)
+    }
 
     private static func whole(_ headers: HTTPHeaders, _ ask: ContentRequest, _ known: Known) -> Verdict {
         // With a transfer coding, Content-Length is ignored (RFC 9112 §6.3).

@@ -264,7 +264,9 @@ extension DownloadJob {
     }
 
     private func overlong(_ response: HTTPResponse) -> any Error {
-        if response.status == 206 { return StartsOver(reason: .wrongRange) }
+        if response.status == 206 || ContentRange.isPart(status: response.status, response.headers) {
+            return StartsOver(reason: .wrongRange)
+        }
         return NetworkError(
             .protocolViolation, message: "the body is longer than its Content-Length; the file was not saved",
             request: order.request, response: response)
