@@ -17,6 +17,7 @@ building_clean_up() {
 
 # A debug build takes half the time of a release build. It has its own folder, because the tests build with other flags.
 building_run() { # FOLDER PRODUCT [OPTION]...
+    # shellcheck disable=SC2154 # of common.sh
     swift build --package-path "$root" --scratch-path "$root/.build/$1" "${lean_build[@]}" \
         --product "${@:2}" >"$building_log" 2>&1
 }
