@@ -82,7 +82,7 @@ package final class Outcome<Value: Sendable>: Sendable {
         }
         if let result { return try result.get() }
         defer { state.withLock { $0.waiters[ObjectIdentifier(waiter)] = nil } }
-        return try await waiter.value(for: call, whole: whole)
+        return try await waiter.value(for: call)
     }
 }
 
@@ -128,6 +128,6 @@ extension TimeLimits {
             ticket.map(cancel)
             work.cancel()
         }
-        return try await waiter.value(for: call)
+        return try await waiter.value(for: call, whole: whole)
     }
 }
