@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import LATClient
 import Platform
+import ResponseCache
 
 /// One session: the connections of a download, from the first request to the last byte or an error.
 extension DownloadJob {
