@@ -205,16 +205,21 @@ import Testing
         static let route = Route(server: "book")
     }
 
-    /// What the events of a call say is not documented.
-    private func undocumented(_ manager: CentralRequestManager) async throws -> [String] {
+    /// What the events say is not documented, until so many calls have ended.
+    private func undocumented(
+        _ manager: CentralRequestManager, calls: Int = 1,
+        _ body: (CentralRequestManager) async throws -> Void = { _ = try? await FetchBook().startRequest(on: $0) }
+    ) async throws -> [String] {
         let events = manager.events
-        _ = try? await FetchBook().startRequest(on: manager)
-        var found: [String] = []
+        try await body(manager)
+        var (found, ended): ([String], Int) = ([], 0)
         for await event in events {
             switch event.kind {
             case .undocumentedStatus(let status): found.append("\(status)")
             case .unknownValue(let type, let value): found.append("\(type) \(value)")
-            case .finished: return found
+            case .finished:
+                ended += 1
+                if ended == calls { return found }
             default: break
             }
         }
@@ -254,6 +259,23 @@ import Testing
                     """, environment: nil)
         }
         #expect(try await undocumented(manager) == ["Genre \"opera\"", "Level 7"])
+    }
+
+    @Test func unknownValueIsToldOnceAndBeforeTheEndOfItsCall() async throws {
+        let server = try MockServer.answering(#"{"genres": ["opera"]}"#)
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), servers: #"book: { domain: "d", path: "book", method: "GET" }"#))
+        // The second call begins after everything that the first one tells.
+        let shown = try await undocumented(manager, calls: 2) { manager in
+            _ = try await FetchBook().poll(.location, on: manager) { _ in true }
+            _ = try await manager.startRequest("GET", server.url("/book"))
+        }
+        #expect(shown == ["Genre \"opera\""])
+        let result = try await undocumented(manager, calls: 2) { manager in
+            _ = try await FetchBook().poll(.location, on: manager)
+            _ = try await manager.startRequest("GET", server.url("/book"))
+        }
+        #expect(result.isEmpty)
     }
 
     @Test func eventsEndWithTheManager() async throws {

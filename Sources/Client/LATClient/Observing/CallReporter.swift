@@ -215,8 +215,13 @@ final class CallReporter: Sendable {
         report(kind, of: sent.call, hop: sent.hop, at: now, elapsed: time, sent: sent)
     }
 
-    /// Reports what happened between the attempts.
+    /// Reports what happened between the attempts. What a response says is told only while the call runs.
     func record(_ kind: CallEvent.Kind, hop: Int = 0) {
+        switch kind {
+        case .undocumentedStatus, .unknownValue:
+            guard phase.load(ordering: .acquiring) == Phase.started.rawValue else { return }
+        default: break
+        }
         observers.count { $0.count(kind) }
         if let call { report(kind, of: call, hop: hop) }
     }
