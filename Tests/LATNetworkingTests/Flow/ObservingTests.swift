@@ -248,6 +248,31 @@ import Testing
         #expect(try await undocumented(manager) == expected)
     }
 
+    @Test func statusesOfTheRowAreNotThoseOfTheAddressesThatItsResponsesName() async throws {
+        let server = try MockServer()
+        server.route("POST", "/jobs") { _ in .status(202).header("Location", "/jobs/7") }
+        server.route("GET", "/jobs/7") { _ in .json("{}") }
+        server.route("GET", "/list") { _ in
+            .json("[1]", status: 201).header("Link", "<\(server.url("/more"))>; rel=\"next\"")
+        }
+        server.route("GET", "/more") { _ in .json("[2]") }
+        let manager = try CentralRequestManager.make(
+            .make(
+                server.url(),
+                servers: """
+                    job: { domain: "d", path: "jobs", method: "POST", documented: { statuses: [202] } },
+                    list: { domain: "d", path: "list", method: "GET", pages: "link", documented: { statuses: [201] } },
+                    """))
+        let polled = try await undocumented(manager, calls: 2) {
+            _ = try await $0.poll(server: "job", .location.every(.milliseconds(1)))
+        }
+        #expect(polled.isEmpty)
+        let walked = try await undocumented(manager, calls: 2) { manager in
+            for try await _ in manager.pages(server: "list") {}
+        }
+        #expect(walked.isEmpty)
+    }
+
     @Test func unknownValueIsAnEvent() async throws {
         let server = try MockServer()
         server.enqueue(.json(#"{"genres": ["novel", "opera", "opera"], "level": 7}"#))
