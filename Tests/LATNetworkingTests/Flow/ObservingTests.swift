@@ -286,6 +286,24 @@ import Testing
         #expect(try await undocumented(manager) == ["Genre \"opera\"", "Level 7"])
     }
 
+    @Test func unknownValueIsJSONAndBounded() async throws {
+        let accents = String(repeating: "\u{301}", count: 500)
+        let server = try MockServer.answering(#"{"genres": ["a\"b\n", "e\#(accents)"]}"#)
+        let entries = Log<String>()
+        var log = RequestLog(.full) { entries.append($0) }
+        log.bodyLimit = 50
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), servers: #"book: { domain: "d", path: "book", method: "GET" }"#)
+        ) { [log] in $0.accessories = [log] }
+        let found = try await undocumented(manager)
+        try #require(found.count == 2)
+        #expect(found[0] == #"Genre "a\"b\n""#)
+        #expect(found[1].unicodeScalars.count == "Genre ".count + 202)
+        // A log shows no more of it than of a body.
+        let lines = entries.elements.filter { $0.contains("has no value") }
+        #expect(lines.count == 2 && lines.allSatisfy { $0.utf8.count < 150 }, "\(lines)")
+    }
+
     @Test func unknownValueIsToldOnceAndBeforeTheEndOfItsCall() async throws {
         let server = try MockServer.answering(#"{"genres": ["opera"]}"#)
         let manager = try CentralRequestManager.make(

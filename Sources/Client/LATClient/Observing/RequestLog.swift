@@ -87,7 +87,10 @@ public struct RequestLog: RequestAccessory {
         case (.full, .abandoned(let attempt)): write("<-- [\(call.id)] attempt \(attempt): another one was faster")
         case (.full, .undocumentedStatus(let status)): write("    [\(call.id)] the document has no status \(status)")
         case (.full, .unknownValue(let type, let value)):
-            log(call) { _ in URLText.visible("    [\(call.id)] \(type) has no value \(value)") }
+            log(call) {
+                let shown = cut($0.text(value), value.utf8.count)
+                return URLText.visible("    [\(call.id)] \(type) has no value \(shown)")
+            }
         case (.summary, .sending(_, let request)): secrets.keep(request, of: call)
         case (.summary, .finished(let result)):
             log(call) { summary(call, result, after: event.offset, &$0) }
