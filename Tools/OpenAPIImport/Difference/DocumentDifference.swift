@@ -18,7 +18,8 @@ package struct DocumentDifference {
     package private(set) var changes: [Change] = []
 
     package init(from old: OpenAPIImporter, to new: OpenAPIImporter) throws(ImportProblem) {
-        let (old, new) = (try Side(old), try Side(new))
+        let old = try Side(old)
+        let new = try Side(new, keepsAdditional: old.keepsAdditional)
         compareDomains(old, new)
         compareCalls(old, new)
         compareTypes(old, new)
@@ -39,9 +40,12 @@ package struct DocumentDifference {
         let domain: String
         let domainRow: Node
         let flattener: Flattener
+        let keepsAdditional: Bool
 
-        init(_ importer: OpenAPIImporter) throws(ImportProblem) {
-            let generation = try importer.generate(.all)
+        /// - Parameter keepsAdditional: as the other side, because an update does as the first import.
+        init(_ importer: OpenAPIImporter, keepsAdditional: Bool? = nil) throws(ImportProblem) {
+            let generation = try importer.generate(.all, keepsAdditional: keepsAdditional)
+            self.keepsAdditional = generation.keepsAdditional
             domain = importer.domain
             domainRow = generation.table.domainRow
             flattener = Flattener(documents: importer.reader.documents)
