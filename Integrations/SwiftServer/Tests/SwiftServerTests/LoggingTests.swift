@@ -54,7 +54,7 @@ import Testing
         server.fallback { _ in .json(#"{"genre": "s3cret"}"#) }
         let manager = try CentralRequestManager.make {
             $0.domains = try? DomainTable(
-                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } } }"#, environment: nil)
+                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } }, servers: {} }"#, environment: nil)
             $0.accessories = [CallLogger(logger(handler))]
         }
         #expect(try await FetchBook().startRequest(on: manager).model.genre.rawValue == "s3cret")
