@@ -12,6 +12,25 @@ import Testing
 
     @Test func sameDocumentHasNoChange() throws { #expect(try changes { $0 }.isEmpty) }
 
+    /// Ids that are repeated, and a name at three places.
+    @Test func sameNamesTwiceInADocumentAreNoChange() throws {
+        let call = { (path: String, type: String) in
+            let places = ["path", "query", "header"].map {
+                #"{"name": "id", "in": "\#($0)", "required": \#($0 == "path"), "schema": {"type": "\#(type)"}}"#
+            }
+            return
+                #""\#(path)/{id}": {"post": {"operationId": "do", "parameters": [\#(places.joined(separator: ", "))], "#
+                + #""requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": "#
+                + #"{"\#(type)": {"type": "\#(type)"}}}}}}, "responses": {"200": {}}}}"#
+        }
+        let text =
+            #"{"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example"}], "paths": {"#
+            + call("/a", "string") + ", " + call("/b", "integer") + "}}"
+        #expect(try DocumentDifference(from: .of(text), to: .of(text)).changes == [])
+        let moved = try DocumentDifference(from: .of(text), to: .of(text.replacing("/b/{id}", with: "/c/{id}")))
+        #expect(moved.changes.map(\.text) == ["the call is gone", "the call is new: POST /c/{id.path}"])
+    }
+
     @Test(arguments: [
         (
             "operationId: shelves", "operationId: racks",
@@ -109,6 +128,32 @@ import Testing
             #"{"type": "array", "items": {"type": "string"}}"#,
             #"{"type": "array", "items": {"type": ["string", "null"]}}"#, "is [String?], was [String]", true, true
         ),
+        (
+            #"{"type": "array", "items": {"type": "string"}}"#,
+            #"{"type": "array", "items": {"type": "string", "maxLength": 3}}"#, "items: maxLength is 3", true, false
+        ),
+        (
+            #"{"type": "integer", "format": "int32"}"#, #"{"type": "integer", "format": "int64"}"#,
+            #"format is "int64", was "int32""#, false, false
+        ),
+        (
+            #"{"type": "integer", "format": "int64"}"#, #"{"type": "integer", "format": "int32"}"#,
+            #"format is "int32", was "int64""#, true, false
+        ),
+        (
+            #"{"type": "number", "format": "float"}"#, #"{"type": "number", "format": "double"}"#,
+            #"format is "double", was "float""#, false, false
+        ),
+        (
+            #"{"type": "integer", "multipleOf": 6}"#, #"{"type": "integer", "multipleOf": 3}"#,
+            "multipleOf is 3, was 6", false, false
+        ),
+        (
+            #"{"type": "integer", "multipleOf": 6}"#, #"{"type": "integer", "multipleOf": 4}"#,
+            "multipleOf is 4, was 6", true, false
+        ),
+        (#"{"type": "string"}"#, #"{"type": "string", "minLength": 0}"#, "minLength is 0", false, false),
+        (#"{"type": "integer"}"#, #"{"type": "integer", "minimum": 0}"#, "minimum is 0", true, false),
     ]) func boundsBreakWhoSends(_ old: String, _ new: String, _ text: String, _ sent: Bool, _ received: Bool) throws {
         func word(_ breaks: Bool) -> String { breaks ? "breaking" : "harmless" }
         let object = { (schema: String) in #"{"type": "object", "properties": {"a": \#(schema)}}"# }
@@ -163,6 +208,17 @@ import Testing
             ])
     }
 
+    @Test func nullThatIsGoneBreaksWhoSends() throws {
+        let (null, text) = (
+            #"{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}"#,
+            #"{"type": "object", "properties": {"a": {"type": "string"}}}"#
+        )
+        #expect(try changes(Shop(body: null)) { $0.body = text } == ["breaking Order: a may not be null any more"])
+        #expect(try changes(Shop(body: text)) { $0.body = null } == ["harmless Order: a may be null now"])
+        #expect(
+            try changes(Shop(reply: null)) { $0.reply = text } == ["harmless OrderReply: a may not be null any more"])
+    }
+
     @Test func parametersAreFollowedWhereTheyGo() throws {
         let query = #"{"name": "q", "in": "query", "schema": {"type": "string"}}"#
         let header = #"{"name": "q", "in": "header", "schema": {"type": "string"}}"#
@@ -170,6 +226,18 @@ import Testing
         #expect(
             try changes(Shop(parameters: query)) { $0.parameters = header } == [
                 "breaking Order: q is in the header, was in the query"
+            ])
+        #expect(
+            try changes(Shop(parameters: query)) {
+                ($0.parameters, $0.body) = (
+                    "",
+                    #"{"type": "object", "properties": {"a": {"type": "string"}, "q": {"type": "string"}}}"#
+                )
+            } == ["breaking Order: q is in the body, was in the query"])
+        let bounded = #"{"name": "q", "in": "query", "schema": {"type": "string", "maxLength": 9}}"#
+        #expect(
+            try changes(Shop(parameters: query)) { $0.parameters = bounded } == [
+                "breaking Order: q: maxLength is 9"
             ])
         #expect(try changes { $0.parameters = query } == ["harmless Order: q is new"])
         #expect(try changes { $0.parameters = needed } == ["breaking Order: q is new, and required"])

@@ -184,14 +184,18 @@ import Testing
             #"""
             "parameters": [{"name": "q", "in": "query", "required": true, "schema": {"type": "integer"}},
             {"name": "X-A", "in": "header", "schema": {"type": "string"}}],
-            "requestBody": {"content": {"application/json": {"schema": {"type": "object", "required": ["n"],
-            "properties": {"n": {"type": ["string", "null"]}, "l": {"type": "array", "items": {}}, "x": {}}}}}},
+            "requestBody": {"content": {"application/json": {"schema": {"type": "object", "required": ["n", "k"],
+            "properties": {"n": {"type": ["string", "null"]}, "k": {"const": "job"}, "l": {"type": "array", "items": {}}, "x": {}}}}}},
             "responses": {"200": {}, "4xx": {}}
             """#)
         #expect(
             rows
-                == #"query: { names: ["q"] }, documented: { statuses: [200, "4XX"], parameters: { q: "integer", n: "string", "#
-                + #"l: "array?", x: "any?" } }"#)
+                == #"query: { names: ["q"] }, documented: { statuses: [200, "4XX"], parameters: { q: "integer", k: "string?", "#
+                + #"n: "any", l: "array?", x: "any?" } }"#)
+        // A table has no such status and no such class.
+        for status in ["7XX", "99"] {
+            #expect(try !row("get", #""responses": {"200": {}, "\#(status)": {}}"#).contains("statuses"))
+        }
         // With `default`, every status is documented.
         #expect(try row("get", #""responses": {"200": {}, "default": {}}"#) == "")
     }

@@ -75,6 +75,20 @@ import Testing
         #expect(text.contains("var additional: [String: JSONValue]") == isThere)
     }
 
+    @Test func habitOfADocumentIsDecidedOnce() throws {
+        let text = { (count: Int) in
+            let schemas = (1...count).map {
+                #""S\#($0)": {"type": "object", "additionalProperties": true, "properties": {"a": {"type": "string"}}}"#
+            }
+            return document(##"{"$ref": "#/components/schemas/S1"}"##, more: schemas.joined(separator: ", "))
+        }
+        let first = try OpenAPIImporter.of(text(9)).run(choosing: .all)
+        let update = try OpenAPIImporter.of(text(10)).run(choosing: .all, keepsAdditional: first.keepsAdditional)
+        #expect(first.keepsAdditional && update.keepsAdditional)
+        #expect(update.files.map(\.text).joined().contains("var additional: [String: JSONValue]"))
+        #expect(try DocumentDifference(from: .of(text(9)), to: .of(text(10))).changes == [])
+    }
+
     @Test func schemasOfAFileHaveItsNames() throws {
         let text = try OpenAPIImporter.swift(
             document(##"{"oneOf": [{"$ref": "pets.yaml#/big_cat"}, {"$ref": "pets.yaml#/dog"}]}"##),

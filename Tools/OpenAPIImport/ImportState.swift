@@ -7,6 +7,8 @@ package struct ImportState {
     package var operations: [String] = []
     package var isAll = false
     package var isPublic = false
+    /// ``OpenAPIImporter/Result/keepsAdditional`` of the first import; `nil` before it.
+    package var keepsAdditional: Bool?
     /// ``ImportedTable/json``.
     package var table: JSONValue?
     /// The names of the Swift files.
@@ -26,6 +28,7 @@ package struct ImportState {
         func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
         (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
         (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
+        keepsAdditional = json["additional"].bool
         digests = (json["digests"].object ?? [:]).compactMapValues(\.string)
         self.table = table
     }
@@ -35,6 +38,7 @@ package struct ImportState {
             "format": 1, "all": .bool(isAll), "public": .bool(isPublic), "tags": .array(tags.map(JSONValue.string)),
             "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
             "digests": .object(digests.mapValues(JSONValue.string)), "table": table ?? .null,
+            "additional": keepsAdditional.map(JSONValue.bool) ?? .null,
         ]
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }

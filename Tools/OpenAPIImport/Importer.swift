@@ -33,6 +33,9 @@ package final class OpenAPIImporter {
         package var restored: Set<String> = []
         /// The authenticators that the rows name and the app provides, and the schemes of the document in words.
         package var authenticators: [(name: String, words: String)] = []
+        /// Whether types with `additionalProperties: true` keep members that the document does not name. An update does as
+        /// the first import did, whatever is added to the document.
+        package var keepsAdditional = true
         /// The number of calls, and of those that have a `JSONValue` in them.
         package var calls = 0
         package var vague = 0
@@ -91,17 +94,21 @@ package final class OpenAPIImporter {
         return list
     }
 
-    /// - Parameter operations: names of operations whose rows come back if they were removed from the table.
+    /// - Parameters:
+    ///   - keepsAdditional: as the result of an import before; `nil` for as the schemas of the document suggest.
+    ///   - operations: names of operations whose rows come back if they were removed from the table.
     package func run(
-        choosing choice: Choice, isPublic: Bool = false, restoring operations: [String] = []
+        choosing choice: Choice, isPublic: Bool = false, keepsAdditional: Bool? = nil,
+        restoring operations: [String] = []
     ) throws(ImportProblem) -> Result {
-        let generation = try generate(choice)
+        let generation = try generate(choice, keepsAdditional: keepsAdditional)
         let files = SwiftFiles(
             generation.plans, title: api.title, source: Self.fileName(reader), isPublic: isPublic)
         var result = Result(files: files.files, table: generation.table)
         result.warnings = generation.warnings
         result.examples = generation.plans.compactMap(Self.fixture)
         result.skipped = generation.skipped
+        result.keepsAdditional = generation.keepsAdditional
         result.calls = generation.plans.count
         result.vague = generation.plans.count(where: \.isVague)
         result.restored = Set(
@@ -133,11 +140,13 @@ package final class OpenAPIImporter {
         var table: ImportedTable
         var warnings: [ImportWarning]
         var skipped: [(operation: String, reason: String)]
+        var keepsAdditional: Bool
     }
 
-    func generate(_ choice: Choice) throws(ImportProblem) -> Generation {
+    func generate(_ choice: Choice, keepsAdditional: Bool? = nil) throws(ImportProblem) -> Generation {
         let calls = Set(api.heads.map { Planner.wanted($0, overrides).lowercased() })
-        let types = TypeMaker(reader.documents, overrides, prefix: SwiftName.type(domain), calls: calls)
+        let types = TypeMaker(
+            reader.documents, overrides, prefix: SwiftName.type(domain), calls: calls, keepsAdditional: keepsAdditional)
         let planner = Planner(reader, api, types, domain: domain)
         let names = planner.names()
         var plans: [EntityPlan] = []
@@ -180,7 +189,7 @@ package final class OpenAPIImporter {
         }
         return Generation(
             plans: plans, declarations: types.declarations, table: table,
-            warnings: found, skipped: planner.skipped)
+            warnings: found, skipped: planner.skipped, keepsAdditional: types.keepsAdditional)
     }
 
     private func chosen(_ choice: Choice) throws(ImportProblem) -> [Int] {

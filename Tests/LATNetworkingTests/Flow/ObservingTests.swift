@@ -205,16 +205,21 @@ import Testing
         static let route = Route(server: "book")
     }
 
-    /// What the events of a call say is not documented.
-    private func undocumented(_ manager: CentralRequestManager) async throws -> [String] {
+    /// What the events say is not documented, until so many calls have ended.
+    private func undocumented(
+        _ manager: CentralRequestManager, calls: Int = 1,
+        _ body: (CentralRequestManager) async throws -> Void = { _ = try? await FetchBook().startRequest(on: $0) }
+    ) async throws -> [String] {
         let events = manager.events
-        _ = try? await FetchBook().startRequest(on: manager)
-        var found: [String] = []
+        try await body(manager)
+        var (found, ended): ([String], Int) = ([], 0)
         for await event in events {
             switch event.kind {
             case .undocumentedStatus(let status): found.append("\(status)")
             case .unknownValue(let type, let value): found.append("\(type) \(value)")
-            case .finished: return found
+            case .finished:
+                ended += 1
+                if ended == calls { return found }
             default: break
             }
         }
@@ -243,6 +248,31 @@ import Testing
         #expect(try await undocumented(manager) == expected)
     }
 
+    @Test func statusesOfTheRowAreNotThoseOfTheAddressesThatItsResponsesName() async throws {
+        let server = try MockServer()
+        server.route("POST", "/jobs") { _ in .status(202).header("Location", "/jobs/7") }
+        server.route("GET", "/jobs/7") { _ in .json("{}") }
+        server.route("GET", "/list") { _ in
+            .json("[1]", status: 201).header("Link", "<\(server.url("/more"))>; rel=\"next\"")
+        }
+        server.route("GET", "/more") { _ in .json("[2]") }
+        let manager = try CentralRequestManager.make(
+            .make(
+                server.url(),
+                servers: """
+                    job: { domain: "d", path: "jobs", method: "POST", documented: { statuses: [202] } },
+                    list: { domain: "d", path: "list", method: "GET", pages: "link", documented: { statuses: [201] } },
+                    """))
+        let polled = try await undocumented(manager, calls: 2) {
+            _ = try await $0.poll(server: "job", .location.every(.milliseconds(1)))
+        }
+        #expect(polled.isEmpty)
+        let walked = try await undocumented(manager, calls: 2) { manager in
+            for try await _ in manager.pages(server: "list") {}
+        }
+        #expect(walked.isEmpty)
+    }
+
     @Test func unknownValueIsAnEvent() async throws {
         let server = try MockServer()
         server.enqueue(.json(#"{"genres": ["novel", "opera", "opera"], "level": 7}"#))
@@ -254,6 +284,41 @@ import Testing
                     """, environment: nil)
         }
         #expect(try await undocumented(manager) == ["Genre \"opera\"", "Level 7"])
+    }
+
+    @Test func unknownValueIsJSONAndBounded() async throws {
+        let accents = String(repeating: "\u{301}", count: 500)
+        let server = try MockServer.answering(#"{"genres": ["a\"b\n", "e\#(accents)"]}"#)
+        let entries = Log<String>()
+        var log = RequestLog(.full) { entries.append($0) }
+        log.bodyLimit = 50
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), servers: #"book: { domain: "d", path: "book", method: "GET" }"#)
+        ) { [log] in $0.accessories = [log] }
+        let found = try await undocumented(manager)
+        try #require(found.count == 2)
+        #expect(found[0] == #"Genre "a\"b\n""#)
+        #expect(found[1].unicodeScalars.count == "Genre ".count + 202)
+        // A log shows no more of it than of a body.
+        let lines = entries.elements.filter { $0.contains("has no value") }
+        #expect(lines.count == 2 && lines.allSatisfy { $0.utf8.count < 150 }, "\(lines)")
+    }
+
+    @Test func unknownValueIsToldOnceAndBeforeTheEndOfItsCall() async throws {
+        let server = try MockServer.answering(#"{"genres": ["opera"]}"#)
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), servers: #"book: { domain: "d", path: "book", method: "GET" }"#))
+        // The second call begins after everything that the first one tells.
+        let shown = try await undocumented(manager, calls: 2) { manager in
+            _ = try await FetchBook().poll(.location, on: manager) { _ in true }
+            _ = try await manager.startRequest("GET", server.url("/book"))
+        }
+        #expect(shown == ["Genre \"opera\""])
+        let result = try await undocumented(manager, calls: 2) { manager in
+            _ = try await FetchBook().poll(.location, on: manager)
+            _ = try await manager.startRequest("GET", server.url("/book"))
+        }
+        #expect(result.isEmpty)
     }
 
     @Test func eventsEndWithTheManager() async throws {

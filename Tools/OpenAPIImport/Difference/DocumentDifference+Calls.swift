@@ -3,7 +3,7 @@ import HTTPCore
 /// What changes in the domain and its calls.
 extension DocumentDifference {
     mutating func compareDomains(_ old: Side, _ new: Side) {
-        let rows = old.calls.map(\.plan.row)
+        let rows = old.calls.map(\.row)
         let bases = (old.domainRow["baseURL"]?.string, new.domainRow["baseURL"]?.string)
         if bases.0 != bases.1 {
             add(old.domain, "the address is \(bases.1 ?? "missing"), was \(bases.0 ?? "missing")", breaks: true, rows)
@@ -20,24 +20,28 @@ extension DocumentDifference {
     }
 
     mutating func compareCalls(_ old: Side, _ new: Side) {
-        let newCalls = Dictionary(new.calls.map { ($0.key, $0.plan) }) { first, _ in first }
-        let oldKeys = Set(old.calls.map(\.key))
-        // A call with another operationId at the same address is the same call.
-        let unknown = new.calls.filter { !oldKeys.contains($0.key) }.map(\.plan)
-        let byAddress = Dictionary(unknown.map { ($0.operation.head.address, $0) }) { first, _ in first }
-        var renamed: Set<String> = []
-        for (key, before) in old.calls {
-            if let after = newCalls[key] {
-                compare(before, after, old, new)
-            } else if let after = byAddress[before.operation.head.address] {
-                renamed.insert(after.row)
-                add(before.name, "the call is \(after.name) now, and its row \(after.row)", breaks: true, [before.row])
-                compare(before, after, old, new)
-            } else {
-                add(before.name, "the call is gone", breaks: true, [before.row])
-            }
+        let counts = [old, new].map { side in
+            side.calls.compactMap(\.operation.head.id).reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
         }
-        for plan in unknown where !renamed.contains(plan.row) {
+        // A call with another operationId at the same address is the same call, and some documents repeat their ids.
+        func key(_ plan: EntityPlan) -> String {
+            let head = plan.operation.head
+            guard let id = head.id, counts.allSatisfy({ $0[id] == 1 }) else { return head.address }
+            return "id " + id
+        }
+        let newCalls = Dictionary(new.calls.map { (key($0), $0) }) { first, _ in first }
+        for before in old.calls {
+            guard let after = newCalls[key(before)] else {
+                add(before.name, "the call is gone", breaks: true, [before.row])
+                continue
+            }
+            if before.operation.head.id != after.operation.head.id, before.row != after.row {
+                add(before.name, "the call is \(after.name) now, and its row \(after.row)", breaks: true, [before.row])
+            }
+            compare(before, after, old, new)
+        }
+        let oldKeys = Set(old.calls.map(key))
+        for plan in new.calls where !oldKeys.contains(key(plan)) {
             add(plan.name, "the call is new: \(plan.operation.head.method) \(plan.path)", breaks: false, [plan.row])
         }
     }
@@ -50,23 +54,12 @@ extension DocumentDifference {
         }
         compareRows(before, after, old, new)
         compareBodies(before, after)
-        for member in before.members {
-            guard let other = after.members.first(where: { $0.property.member == member.property.member }) else {
-                continue
-            }
-            let places = (Self.place(member.location), Self.place(other.location))
-            if places.0 != places.1 {
-                add(name, "\(member.property.member) is in the \(places.1), was in the \(places.0)", breaks: true, rows)
-            }
-        }
-        compare(
-            before.properties.map(\.property), after.properties.map(\.property), name, sent: rows, received: [], old,
-            new)
+        compare(before.properties, after.properties, name, sent: rows, received: [], old, new)
         compareReplies(before, after)
         if !before.operation.isDeprecated, after.operation.isDeprecated { add(name, "deprecated", breaks: false, rows) }
     }
 
-    private static func place(_ location: EntityPlan.Location) -> String {
+    static func place(_ location: EntityPlan.Location) -> String {
         switch location {
         case .path: "path"
         case .query: "query"

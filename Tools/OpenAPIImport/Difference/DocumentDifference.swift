@@ -18,7 +18,8 @@ package struct DocumentDifference {
     package private(set) var changes: [Change] = []
 
     package init(from old: OpenAPIImporter, to new: OpenAPIImporter) throws(ImportProblem) {
-        let (old, new) = (try Side(old), try Side(new))
+        let old = try Side(old)
+        let new = try Side(new, keepsAdditional: old.keepsAdditional)
         compareDomains(old, new)
         compareCalls(old, new)
         compareTypes(old, new)
@@ -31,7 +32,7 @@ package struct DocumentDifference {
 
     /// What is compared of one document.
     struct Side {
-        var calls: [(key: String, plan: EntityPlan)] = []
+        let calls: [EntityPlan]
         var types: [String: Declaration] = [:]
         /// The rows of the calls that send a type, and of those that receive it.
         var senders: [String: [String]] = [:]
@@ -39,15 +40,17 @@ package struct DocumentDifference {
         let domain: String
         let domainRow: Node
         let flattener: Flattener
+        let keepsAdditional: Bool
 
-        init(_ importer: OpenAPIImporter) throws(ImportProblem) {
-            let generation = try importer.generate(.all)
+        /// - Parameter keepsAdditional: as the other side, because an update does as the first import.
+        init(_ importer: OpenAPIImporter, keepsAdditional: Bool? = nil) throws(ImportProblem) {
+            let generation = try importer.generate(.all, keepsAdditional: keepsAdditional)
+            self.keepsAdditional = generation.keepsAdditional
             domain = importer.domain
             domainRow = generation.table.domainRow
             flattener = Flattener(documents: importer.reader.documents)
-            for plan in generation.plans {
-                let head = plan.operation.head
-                calls.append((head.id ?? head.address, plan))
+            calls = generation.plans
+            for plan in calls {
                 walk(plan.properties.flatMap(\.property.type.declarations), plan.row, \.senders)
                 walk(
                     plan.model.declarations + plan.failures.flatMap(\.type.declarations)
@@ -78,7 +81,8 @@ package struct DocumentDifference {
             let rows = sent + received.filter { !sent.contains($0) }
             switch (before.kind, after.kind) {
             case (.object, .object):
-                compare(before.properties, after.properties, name, sent: sent, received: received, old, new)
+                compare(
+                    Self.members(of: before), Self.members(of: after), name, sent: sent, received: received, old, new)
                 let others = (before.additional.map(Self.text), after.additional.map(Self.text))
                 if others.0 != others.1 {
                     let text = others.1.map { "other members are \($0)" } ?? "there are no other members any more"
@@ -107,6 +111,10 @@ package struct DocumentDifference {
             default: add(name, "it is another kind of type", breaks: true, rows)
             }
         }
+    }
+
+    private static func members(of declaration: Declaration) -> [EntityPlan.Member] {
+        declaration.properties.map { EntityPlan.Member(property: $0, location: .body) }
     }
 
     private static func text(_ use: Use) -> String { use.type.text + (use.isNullable ? "?" : "") }
@@ -139,17 +147,21 @@ package struct DocumentDifference {
     ///   - sent: the rows of the calls that send the members.
     ///   - received: the rows of the calls that receive them.
     mutating func compare(
-        _ before: [Property], _ after: [Property], _ subject: String, sent: [String], received: [String],
-        _ old: Side, _ new: Side
+        _ before: [EntityPlan.Member], _ after: [EntityPlan.Member], _ subject: String, sent: [String],
+        received: [String], _ old: Side, _ new: Side
     ) {
         let rows = sent + received.filter { !sent.contains($0) }
-        let later = Dictionary(after.map { ($0.member, $0) }) { first, _ in first }
-        let known = Set(before.map(\.member))
-        for property in before {
-            let name = property.member
-            guard let other = later[name] else {
+        let (pairs, others) = Self.partners(before, after)
+        for (member, partner) in pairs {
+            let (property, name) = (member.property, member.property.member)
+            guard let partner else {
                 add(subject, "\(name) is gone", breaks: true, rows)
                 continue
+            }
+            let other = partner.property
+            let places = (Self.place(member.location), Self.place(partner.location))
+            if places.0 != places.1 {
+                add(subject, "\(name) is in the \(places.1), was in the \(places.0)", breaks: true, rows)
             }
             if property.type.text != other.type.text {
                 add(subject, "\(name) is \(other.type.text), was \(property.type.text)", breaks: true, rows)
@@ -166,6 +178,10 @@ package struct DocumentDifference {
                     "\(name) \(other.isRequired ? "must be there now, as null or with a value" : "may be left out now")"
                 add(subject, text, breaks: other.isRequired && !sent.isEmpty, rows)
             }
+            if property.isOptional, other.isOptional, property.isNullable != other.isNullable {
+                let text = "\(name) may \(other.isNullable ? "be null now" : "not be null any more")"
+                add(subject, text, breaks: !other.isNullable && !sent.isEmpty, rows)
+            }
             guard let first = property.spot, let second = other.spot, property.type.text == other.type.text else {
                 continue
             }
@@ -173,16 +189,37 @@ package struct DocumentDifference {
                 add(subject, "\(name): \(text)", breaks: isNarrower && !sent.isEmpty, rows)
             }
         }
-        for property in after where !known.contains(property.member) {
+        for property in others.map(\.property) {
             let isNeeded = property.isRequired && property.constant == nil && !sent.isEmpty
             add(subject, "\(property.member) is new\(isNeeded ? ", and required" : "")", breaks: isNeeded, rows)
         }
+    }
+
+    /// The members with what they are in the other document, which is the one of that name at the same place, or else at
+    /// another one; and those of the other document that are left.
+    private static func partners(
+        _ before: [EntityPlan.Member], _ after: [EntityPlan.Member]
+    ) -> (pairs: [(EntityPlan.Member, EntityPlan.Member?)], others: [EntityPlan.Member]) {
+        var others = after
+        var partners: [EntityPlan.Member?] = before.map { _ in nil }
+        for needsPlace in [true, false] {
+            for (index, member) in before.enumerated() where partners[index] == nil {
+                let found = others.firstIndex { other in
+                    other.property.member == member.property.member
+                        && (!needsPlace || place(other.location) == place(member.location))
+                }
+                if let found { partners[index] = others.remove(at: found) }
+            }
+        }
+        return (Array(zip(before, partners)), others)
     }
 }
 
 /// The formats and bounds of a schema, which its type in Swift does not have.
 private struct Bounds {
     private let values: [String: Node]
+    /// Those of the elements of an array; none for anything else.
+    private let items: [Bounds]
 
     /// Keywords whose value may only be met by fewer values when it grows, and those where it is when it sinks.
     private static let lowest = [
@@ -191,19 +228,28 @@ private struct Bounds {
     private static let highest = [
         "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains",
     ]
+    /// Bounds of which 0 is what holds without them.
+    private static let counts: Set = ["minLength", "minItems", "minProperties"]
     private static let others = ["format", "pattern", "multipleOf", "uniqueItems", "default"]
+    /// An array may be one of arrays like itself.
+    private static let maximumDepth = 8
 
-    init(_ spot: Spot, _ flattener: Flattener) {
+    /// - Parameter spot: a schema, or a parameter, which may have the words of its schema itself.
+    init(_ spot: Spot, _ flattener: Flattener, depth: Int = 0) {
+        let schema = spot["schema"] ?? spot
+        let target = (try? flattener.named(schema))?.spot ?? schema
         var values: [String: Node] = [:]
-        for node in [spot.node, ((try? flattener.named(spot))?.spot ?? spot).node] {
+        for node in [spot.node, schema.node, target.node] {
             for key in Self.lowest + Self.highest + Self.others { values[key] = values[key] ?? node[key] }
         }
         self.values = values
+        let elements = depth < Self.maximumDepth ? target["items"] : nil
+        items = elements.map { [Bounds($0, flattener, depth: depth + 1)] } ?? []
     }
 
     /// What changes, and whether fewer values are allowed.
     func changes(to other: Bounds) -> [(text: String, isNarrower: Bool)] {
-        (Self.lowest + Self.highest + Self.others).compactMap { key in
+        let own = (Self.lowest + Self.highest + Self.others).compactMap { key -> (text: String, isNarrower: Bool)? in
             let (old, new) = (values[key], other.values[key])
             guard old?.json != new?.json else { return nil }
             let before = old.map(JSON5Text.inline)
@@ -211,17 +257,29 @@ private struct Bounds {
             let sentence = before.map { "\(text), was \($0)" } ?? text
             return (sentence, isNarrower(key, old, new))
         }
+        let ofItems = zip(items, other.items).flatMap { $0.changes(to: $1) }
+        return own + ofItems.map { ("items: \($0.text)", $0.isNarrower) }
     }
 
     private func isNarrower(_ key: String, _ old: Node?, _ new: Node?) -> Bool {
         guard let new, key != "default" else { return false }
-        guard let old else { return new.bool != false }
+        // What the type in Swift can have anyway.
+        if key == "format", ["int64", "double"].contains(new.string) { return false }
+        guard let old else {
+            return new.bool != false && !(Self.counts.contains(key) && new.number.flatMap { Double($0) } == 0)
+        }
         if Self.lowest.contains(key) || Self.highest.contains(key) {
             // In OpenAPI 3.0, exclusiveMinimum is true or false.
             guard let before = old.number.flatMap({ Double($0) }), let after = new.number.flatMap({ Double($0) }) else {
                 return new.bool == true
             }
             return Self.lowest.contains(key) ? after > before : after < before
+        }
+        if key == "multipleOf", let before = old.number.flatMap({ Double($0) }),
+            let after = new.number.flatMap({ Double($0) }), after > 0
+        {
+            let times = before / after
+            return abs(times - times.rounded()) > 1e-9 * times
         }
         return new.bool != false
     }

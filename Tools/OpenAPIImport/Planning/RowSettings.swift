@@ -26,17 +26,24 @@ enum RowSettings {
         if !statuses.isEmpty, !statuses.contains("default") {
             let nodes = statuses.compactMap { status in
                 Int(status).map { (100...599).contains($0) } == true
-                    ? Node(.number(status)) : status.hasSuffix("XX") && status.count == 3 ? Node.text(status) : nil
+                    ? Node(.number(status)) : Self.classes.contains(status) ? Node.text(status) : nil
             }
             if nodes.count == statuses.count { members.append(("statuses", .array(nodes))) }
         }
         let parameters = plan.properties.filter { [.query, .body].contains($0.location) }.map(\.property)
         if !parameters.isEmpty {
-            let types = parameters.map { ($0.member, Node.text(word(for: $0.type) + ($0.isRequired ? "" : "?"))) }
+            let types = parameters.map { property in
+                // Nobody has to be asked for the only value, and `null` is a value too.
+                let isNeeded = property.isRequired && property.constant == nil
+                let word = isNeeded && property.isNullable ? "any" : word(for: property.type)
+                return (property.member, Node.text(word + (isNeeded ? "" : "?")))
+            }
             members.append(("parameters", .object(types)))
         }
         return .object(members)
     }
+
+    private static let classes = ["1XX", "2XX", "3XX", "4XX", "5XX"]
 
     private static func word(for type: SwiftType) -> String {
         switch TypeMaker.kind(of: type) {

@@ -23,21 +23,25 @@ final class TypeMaker {
     private static let maximumDepth = 100
     private let directions: Directions
     private var componentNames: [Spot.Key: String] = [:]
-    /// Whether most schemas have `additionalProperties: true`, which is what JSON Schema means without it: then it is a habit of
-    /// the document, and no schema has members of which nobody has thought.
-    private let saysAnyEverywhere: Bool
+    /// Whether a schema with `additionalProperties: true` has members of which nobody has thought. Where most have it, which is
+    /// what JSON Schema means without it, it is a habit of the document.
+    let keepsAdditional: Bool
 
     /// - Parameters:
     ///   - prefix: stands before names that mean something else in Swift.
     ///   - calls: the names of all calls, in small letters, which no type takes.
-    init(_ documents: Documents, _ overrides: Overrides, prefix: String, calls: Set<String>) {
+    ///   - decided: ``keepsAdditional``; `nil` for as most schemas suggest.
+    init(
+        _ documents: Documents, _ overrides: Overrides, prefix: String, calls: Set<String>,
+        keepsAdditional decided: Bool?
+    ) {
         self.documents = documents
         self.overrides = overrides
         flattener = Flattener(documents: documents)
         directions = Directions(documents)
         let schemas = Self.components(of: documents.root).filter { $0.spot.node["properties"] != nil }
         let open = schemas.count { $0.spot.node["additionalProperties"]?.bool == true }
-        saysAnyEverywhere = open >= 10 && open * 2 > schemas.count
+        keepsAdditional = decided ?? (open < 10 || open * 2 <= schemas.count)
         nameComponents(prefix, calls)
     }
 
@@ -192,7 +196,7 @@ final class TypeMaker {
     ) throws(ImportProblem) {
         declaration.properties = try properties(flat, hint: declaration.name, direction, taken: [])
         switch flat.additional {
-        case .any: if !saysAnyEverywhere { declaration.additional = Use(type: .json) }
+        case .any: if keepsAdditional { declaration.additional = Use(type: .json) }
         case .schema(let schema):
             declaration.additional = try use(schema, hint: declaration.name + "Value", direction)
         case .none, .unsaid: break

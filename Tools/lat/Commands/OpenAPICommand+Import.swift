@@ -29,7 +29,8 @@ extension OpenAPICommand {
 
         // Everything is made before anything is written.
         let result = try importer.run(
-            choosing: choice, isPublic: state.isPublic, restoring: list(Self.operations))
+            choosing: choice, isPublic: state.isPublic, keepsAdditional: state.keepsAdditional,
+            restoring: list(Self.operations))
         let oldTable = try Self.text(of: table.path)
         let editor = try TableEditor(
             oldTable, file: table.path, base: state.table, new: result.table, restoring: result.restored)
@@ -46,6 +47,7 @@ extension OpenAPICommand {
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
+        state.keepsAdditional = result.keepsAdditional
         writes.append((table.path, editor.text))
         writes.append((stateFile, state.text))
         if let examples = arguments.value(Self.examples) {

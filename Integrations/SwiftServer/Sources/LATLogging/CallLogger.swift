@@ -78,10 +78,9 @@ public final class CallLogger: RequestAccessory {
             log(
                 call, .info, "HTTP response has a status that the document lacks",
                 ["http.response.status_code": "\(status)"])
-        case .unknownValue(let type, let value):
-            log(
-                call, .info, "HTTP response has a value that is not known",
-                ["lat.type": "\(type)", "lat.value": "\(value)"])
+        case .unknownValue(let type, _):
+            // The value is content of the body.
+            log(call, .info, "HTTP response has a value that is not known", ["lat.type": "\(type)"])
         case .replaying: log(call, .info, "HTTP call is sent again with a new token", [:])
         case .finished(let result): end(call, result, after: event.offset)
         default: break

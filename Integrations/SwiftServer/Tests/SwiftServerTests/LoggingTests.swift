@@ -35,6 +35,33 @@ import Testing
         #expect("\(handler.entries)".contains("b=1") && !"\(handler.entries)".contains("s3cret"))
     }
 
+    private struct Genre: KnownValues {
+        var rawValue: String
+        static let knownValues = [Self(rawValue: "novel")]
+    }
+
+    private struct Book: Decodable, Sendable {
+        var genre: Genre
+    }
+
+    private struct FetchBook: RequestEntity {
+        typealias Model = Book
+        static let route = Route("GET", domain: "d", path: "/book")
+    }
+
+    @Test func valueThatIsNotKnownIsContentAndNotLogged() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json(#"{"genre": "s3cret"}"#) }
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } }, servers: {} }"#, environment: nil)
+            $0.accessories = [CallLogger(logger(handler))]
+        }
+        #expect(try await FetchBook().startRequest(on: manager).model.genre.rawValue == "s3cret")
+        #expect(handler.entries.contains { $0.metadata["lat.type"] == "Genre" })
+        #expect(!"\(handler.entries)".contains("s3cret"))
+    }
+
     @Test func closureCallKeepsTheLoggerOfItsStart() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("a") }

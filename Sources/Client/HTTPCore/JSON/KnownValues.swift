@@ -22,7 +22,7 @@ public protocol KnownValues: RawRepresentable, Codable, Hashable, Sendable {
 
 extension KnownValues where RawValue == String {
     /// Decodes the raw value, whether it is known or not.
-    public init(from decoder: any Decoder) throws { self = try UnknownValues.decode(decoder) { "\"\($0)\"" } }
+    public init(from decoder: any Decoder) throws { self = try UnknownValues.decode(decoder, UnknownValues.text) }
 }
 
 extension KnownValues where RawValue == Int {
@@ -46,6 +46,11 @@ package final class UnknownValues: Sendable {
 
     private init() {}
 
+    /// A text as it is in JSON, and no more of it than an observer can use. A character may have any number of scalars.
+    fileprivate static func text(_ value: String) -> String {
+        JSONValue.string(String(value.unicodeScalars.prefix(200))).description
+    }
+
     /// Decodes, and returns what was found, each value once.
     package static func found<Result>(in decode: () throws -> Result) rethrows -> (Result, [Value]) {
         let values = UnknownValues()
@@ -62,7 +67,7 @@ package final class UnknownValues: Sendable {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(Known.self) has no \(text(raw))")
         }
         if let current, !Known.knownValues.contains(value) {
-            current.note(Value(type: "\(Known.self)", text: String(text(raw).prefix(200))))
+            current.note(Value(type: "\(Known.self)", text: text(raw)))
         }
         return value
     }

@@ -17,6 +17,8 @@ struct CallDetails: Sendable {
     /// The names of the call's own parameters, for an address that a response has given and that may repeat them; `nil` for
     /// every other address.
     var linkedNames: [String]?
+    /// Whether a response has named the address, so that the statuses of the row are those of another call.
+    var isLinked = false
     /// The simulation that responds instead of the server.
     var simulation: Simulation?
     /// The path with its parameters filled in and without the base URL, to look fixtures up.

@@ -52,6 +52,7 @@ extension CentralRequestManager {
         let asks = entity.followUp?.asks == true
         if let address = entity.followUp?.address {
             details.addresses = [address]
+            details.isLinked = true
             // The URL of a page has its parameters.
             if asks || plan.prototype.method.encodesParametersInQuery {
                 details.linkedNames = members.names

@@ -134,7 +134,9 @@ public struct CallEvent: Sendable {
         /// The server answered with a status that the row's `documented` does not have. An attempt that is repeated has an event
         /// of its own.
         case undocumentedStatus(Int)
-        /// The reply has a value of an enum that is not one of its ``KnownValues``. Each value of a reply is one event.
+        /// The reply has a value of an enum that is not one of its ``KnownValues``. Each value of a reply is one event. The value
+        /// is content of the reply, as JSON, with at most 200 Unicode scalars of a text. Of a reply that is decoded after its
+        /// call, as the result of a poll without `until`, there is none.
         indirect case unknownValue(type: String, value: String)
         /// A fault was made on purpose (``RequestOptions/Chaos``).
         case chaos(RequestOptions.Chaos.Fault)

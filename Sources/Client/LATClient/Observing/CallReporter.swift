@@ -1,4 +1,5 @@
 import CurlTransport
+import DomainTables
 import FoundationEssentials
 import HTTPCore
 import Platform
@@ -98,6 +99,8 @@ final class CallReporter: Sendable {
     /// The call as the observers see it; `nil` if all of them only count.
     let call: ObservedCall?
     private let row: CallRow?
+    /// The statuses that the document has; `nil` for a call of which it says nothing.
+    private let documented: DomainTable.DocumentedSettings?
     private let observers: CallReporters
     /// Those of the observers' accessories that observe this call.
     private let accessories: [any RequestAccessory]
@@ -117,7 +120,7 @@ final class CallReporter: Sendable {
     ///
     /// - Parameter call: makes the call as these accessories see it, if it is needed.
     init?(
-        _ observers: CallReporters, of request: HTTPRequest, row: CallRow?,
+        _ observers: CallReporters, of request: HTTPRequest, _ details: CallDetails,
         _ call: ([any RequestAccessory]) -> ObservedCall
     ) {
         let accessories = observers.accessories(observing: request)
@@ -125,7 +128,8 @@ final class CallReporter: Sendable {
         guard makesEvents || !observers.meters.isEmpty else { return nil }
         self.observers = observers
         self.accessories = accessories
-        self.row = row
+        row = details.row
+        documented = details.isLinked ? nil : details.row?.documented
         self.call = makesEvents ? call(accessories) : nil
     }
 
@@ -180,7 +184,7 @@ final class CallReporter: Sendable {
         let time = attempt.start.duration(to: now)
         observers.count { $0.attemptDidEnd(request, with: response, row: row?.observed, after: time) }
         defer {
-            if row?.documented.lacks(response.status) == true {
+            if documented?.lacks(response.status) == true {
                 record(.undocumentedStatus(response.status), hop: attempt.sent?.hop ?? 0)
             }
         }
@@ -215,8 +219,13 @@ final class CallReporter: Sendable {
         report(kind, of: sent.call, hop: sent.hop, at: now, elapsed: time, sent: sent)
     }
 
-    /// Reports what happened between the attempts.
+    /// Reports what happened between the attempts. What a response says is told only while the call runs.
     func record(_ kind: CallEvent.Kind, hop: Int = 0) {
+        switch kind {
+        case .undocumentedStatus, .unknownValue:
+            guard phase.load(ordering: .acquiring) == Phase.started.rawValue else { return }
+        default: break
+        }
         observers.count { $0.count(kind) }
         if let call { report(kind, of: call, hop: hop) }
     }

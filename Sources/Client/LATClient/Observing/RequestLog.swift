@@ -63,9 +63,9 @@ public struct RequestLog: RequestAccessory {
         let call = event.call
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            log(call) { CurlCommand(.log).text(of: shown(request, of: call, &$0)) }
+            log(call, isNew: true) { CurlCommand(.log).text(of: shown(request, of: call, &$0)) }
         case (.full, .sending(let attempt, let request)):
-            log(call) { text(of: shown(request, of: call, &$0), "--> [\(call.id)] attempt \(attempt)") }
+            log(call, isNew: true) { text(of: shown(request, of: call, &$0), "--> [\(call.id)] attempt \(attempt)") }
         case (.full, .answered(let attempt, let response)):
             log(call) { text(of: response, "<-- [\(call.id)] attempt \(attempt)", &$0) }
         case (.json, .sending(_, let request)): secrets.keep(request, of: call, hop: event.hop)
@@ -87,7 +87,10 @@ public struct RequestLog: RequestAccessory {
         case (.full, .abandoned(let attempt)): write("<-- [\(call.id)] attempt \(attempt): another one was faster")
         case (.full, .undocumentedStatus(let status)): write("    [\(call.id)] the document has no status \(status)")
         case (.full, .unknownValue(let type, let value)):
-            log(call) { _ in URLText.visible("    [\(call.id)] \(type) has no value \(value)") }
+            log(call) {
+                let shown = cut($0.text(value), value.utf8.count)
+                return URLText.visible("    [\(call.id)] \(type) has no value \(shown)")
+            }
         case (.summary, .sending(_, let request)): secrets.keep(request, of: call)
         case (.summary, .finished(let result)):
             log(call) { summary(call, result, after: event.offset, &$0) }
@@ -110,9 +113,10 @@ public struct RequestLog: RequestAccessory {
         }
     }
 
-    private func log(_ call: ObservedCall, _ entry: (inout Redactor) -> String) {
+    /// - Parameter isNew: whether the call may be one of which nothing is known yet.
+    private func log(_ call: ObservedCall, isNew: Bool = false, _ entry: (inout Redactor) -> String) {
         write(
-            secrets.change(call) { redactor in
+            secrets.change(call, isNew: isNew) { redactor in
                 let entry = entry(&redactor)
                 return redactor.scrubbed(entry)
             })
@@ -267,13 +271,18 @@ private final class LoggedSecrets: Sendable {
         }
     }
 
-    func change<Result>(_ call: ObservedCall, _ body: (inout Redactor) -> Result) -> Result {
+    /// - Parameter isNew: whether a call that is not known is kept. An event may come after the end of its call.
+    func change<Result>(
+        _ call: ObservedCall, isNew: Bool = false, _ body: (inout Redactor) -> Result
+    ) -> Result {
         var known = calls.withLock { $0[call.id] } ?? Known(redactor: Redactor(call.secrets))
         known.redactor.adopt(call.secrets)
         for request in known.requests { known.redactor.note(request) }
         known.requests = []
         let result = body(&known.redactor)
-        calls.withLock { [known] in $0[call.id] = known }
+        calls.withLock { [known] calls in
+            if isNew || calls[call.id] != nil { calls[call.id] = known }
+        }
         return result
     }
 

@@ -121,11 +121,16 @@ extension CentralRequestManager {
             plan.options.deadline = [own, left].compactMap { $0 }.min()
             let call = try await made { () throws(NetworkError) in try self.call(plan) }
             // The envelope decides about each answer; only the result has to be the model.
-            let response = try await run(call) { try $1.reply(Empty.self, from: $0).response }
-            let decide = { try call.reply(Model.self, from: response) }
-            let isShown = isDone != nil && !([201, 202, 204].contains(response.status) && response.hasNoContent)
-            let decision = try isShown ? isDone?(Self.attaching(call, decide)) : isDone.map { _ in false }
-            return Answer(response: response, call: call, isDone: decision) { try Self.attaching(call, decide) }
+            let (response, shown) = try await run(call) { answer, call -> (HTTPResponse, Reply<Model>?) in
+                let response = try call.reply(Empty.self, from: answer).response
+                let isEmpty = [201, 202, 204].contains(response.status) && response.hasNoContent
+                let shown = try isDone == nil || isEmpty ? nil : call.reply(Model.self, from: response)
+                return (response, shown)
+            }
+            let decision = try isDone.map { isDone in try shown.map(isDone) ?? false }
+            return Answer(response: response, call: call, isDone: decision) {
+                try shown ?? Self.attaching(call) { try call.reply(Model.self, from: response) }
+            }
         }
     }
 
