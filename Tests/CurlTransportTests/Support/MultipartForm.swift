@@ -65,7 +65,11 @@ struct MultipartForm {
         guard let start = String(value).firstRange(of: "; \(name)=\"") else { return nil }
         let text = String(value)[start.upperBound...]
         guard let end = text.firstIndex(of: "\"") else { throw Malformed(description: "an open quote") }
-        return String(text[..<end]).replacing("%22", with: "\"").replacing("%0D", with: "\r").replacing(
-            "%0A", with: "\n")
+        // Not by characters, as a digit may have an accent.
+        var value = text[..<end].unicodeScalars
+        for (written, meant) in [("%22", "\""), ("%0D", "\r"), ("%0A", "\n")] {
+            value = value.replacing(written.unicodeScalars, with: meant.unicodeScalars)
+        }
+        return String(value)
     }
 }
