@@ -62,11 +62,9 @@ struct NameAddresses: Sendable {
         let working = left.filter { !entries[$0].circuit.isLeftOut(at: now) }
         var candidates = working.filter { entries[$0].address.family == family }
         if candidates.isEmpty {
-            // Never leaves out all.
+            // Never leaves out all: those that are left take turns as if they worked.
             guard working.isEmpty else { return nil }
             candidates = left.filter { entries[$0].address.family == family }
-            let next = candidates.min { end(of: $0) < end(of: $1) }
-            return next.map { connect($0, at: now) }
         }
         let others = candidates.filter { !avoided.contains(entries[$0].text) }
         if !others.isEmpty { candidates = others }
@@ -78,8 +76,6 @@ struct NameAddresses: Sendable {
         }
         return next.map { connect($0, at: now) }
     }
-
-    private func end(of index: Int) -> MonotonicTime { entries[index].circuit.leftOutUntil ?? .distantFuture }
 
     private mutating func connect(_ index: Int, at now: MonotonicTime) -> SocketAddress {
         connections += 1
