@@ -187,6 +187,21 @@ import Testing
         #expect(pause == .seconds(2))
     }
 
+    @Test(arguments: [
+        (NetworkError.Kind.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
+        (.protocolViolation, true, true), (.tls(.handshake), true, true), (.tls(.expired), true, true),
+        // The time that the caller gives.
+        (.timeout(.total), false, true), (.timeout(.deadline), false, true),
+        // What this process trusts, and its own certificate.
+        (.tls(.pinMismatch), false, false), (.tls(.untrusted), false, false), (.tls(.selfSigned), false, false),
+        (.tls(.clientCertificate), false, false), (.tls(.certificateStatus), false, false),
+        (.cancelled, false, false), (.addressBlocked(.loopback), false, false),
+    ])
+    func faultsOfThisProcessDoNotCount(kind: NetworkError.Kind, beforeConnection: Bool, onConnection: Bool) {
+        #expect(kind.saysAddressFails(isConnected: false) == beforeConnection)
+        #expect(kind.saysAddressFails(isConnected: true) == onConnection)
+    }
+
     // MARK: Other processes
 
     @Test func reportOfAnotherProcessCounts() {

@@ -79,6 +79,23 @@ struct AddressCircuit: Hashable, Sendable {
     }
 }
 
+extension NetworkError.Kind {
+    /// Whether the failure may be that of one address, as with `CircuitBreakerPolicy` that of a host. Certificates that this
+    /// process does not accept, and its own, say nothing about an address.
+    ///
+    /// - Parameter isConnected: whether there was a connection. Without one, the request's own time limit says nothing either.
+    func saysAddressFails(isConnected: Bool) -> Bool {
+        switch self {
+        case .connect, .timeout(.connect), .timeout(.idle), .connectionLost, .protocolViolation: true
+        case .timeout(.total), .timeout(.deadline): isConnected
+        case .tls(.untrusted), .tls(.selfSigned), .tls(.pinMismatch), .tls(.clientCertificate), .tls(.certificateStatus):
+            false
+        case .tls: true
+        default: false
+        }
+    }
+}
+
 /// The circuits of addresses that have failed, for other threads and processes. The name of each is the origin and the address.
 package final class AddressCircuits: Sendable {
     package typealias Observer = @Sendable (_ circuit: String, CircuitReport) -> Void

@@ -167,7 +167,9 @@ extension Engine {
         switch result {
         case .success: noteResponse(to: transfer, use)
         case .failure(let error):
-            guard !use.hasResponse, !transfer.head.hasBegun, error.saysAddressFails else { return }
+            guard !use.hasResponse, !transfer.head.hasBegun,
+                error.kind.saysAddressFails(isConnected: use.used != nil)
+            else { return }
             if let used = use.used {
                 fail(used, origin) { $0.requestFailed(isNew: use.isNew, at: $1) }
             } else {
@@ -216,16 +218,6 @@ extension Engine {
             for entry in name.entries { all["\(origin) \(entry.text)"] = entry.circuit.leftOutUntil }
         }
         addressCircuits.set(all)
-    }
-}
-
-extension NetworkError {
-    /// Whether the error may be that of one address, as with `CircuitBreakerPolicy` that of a host.
-    fileprivate var saysAddressFails: Bool {
-        switch kind {
-        case .connect, .tls, .timeout, .connectionLost, .protocolViolation: true
-        default: false
-        }
     }
 }
 
