@@ -156,6 +156,20 @@ import Testing
         #expect(pause == .seconds(1))
     }
 
+    /// The addresses 1 to 3 by TCP, 11 to 13 those of IPv6, and 101 to 103 the first ones by QUIC.
+    @Test(arguments: [
+        ([1, 2, 3], 3, [1, 2]), ([1, 2, 3], 1, []), ([1], 1, []), ([1, 2], 3, []),
+        // Happy eyeballs.
+        ([11, 1], 1, []), ([11, 1, 12], 12, [11]), ([11, 1, 12, 2], 2, [1]), ([1, 11], 11, []),
+        // HTTP/3 and TCP at once.
+        ([101, 2], 1, []), ([101, 2], 2, []), ([2, 101], 1, []), ([101, 2, 3], 3, [2]), ([101, 1, 2], 1, []),
+    ] as [([UInt8], UInt8, [UInt8])])
+    func whoLosesARaceHasNotFailed(tried: [UInt8], used: UInt8, failed: [UInt8]) {
+        func address(_ number: UInt8) -> SocketAddress { Self.address(number % 10, isIPv6: number / 10 == 1) }
+        let attempts = tried.map { NameAddresses.Attempt(address: address($0), isStream: $0 < 100) }
+        #expect(NameAddresses.failed(before: address(used), of: attempts) == failed.map(address))
+    }
+
     @Test func failuresOfOneMomentCountOnce() {
         var circuit = AddressCircuit()
         let pauses = (0..<5).map { _ in circuit.connectionFailed(at: Self.start) }
@@ -188,7 +202,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (NetworkError.Kind.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
+        (.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
         (.protocolViolation, true, true), (.tls(.handshake), true, true), (.tls(.expired), true, true),
         // The time that the caller gives.
         (.timeout(.total), false, true), (.timeout(.deadline), false, true),
@@ -196,7 +210,7 @@ import Testing
         (.tls(.pinMismatch), false, false), (.tls(.untrusted), false, false), (.tls(.selfSigned), false, false),
         (.tls(.clientCertificate), false, false), (.tls(.certificateStatus), false, false),
         (.cancelled, false, false), (.addressBlocked(.loopback), false, false),
-    ])
+    ] as [(NetworkError.Kind, Bool, Bool)])
     func faultsOfThisProcessDoNotCount(kind: NetworkError.Kind, beforeConnection: Bool, onConnection: Bool) {
         #expect(kind.saysAddressFails(isConnected: false) == beforeConnection)
         #expect(kind.saysAddressFails(isConnected: true) == onConnection)

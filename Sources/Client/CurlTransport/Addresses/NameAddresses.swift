@@ -14,6 +14,13 @@ struct NameAddresses: Sendable {
         var circuit = AddressCircuit()
     }
 
+    /// An address that was tried for a connection.
+    struct Attempt {
+        let address: SocketAddress
+        /// Whether by TCP, not QUIC.
+        let isStream: Bool
+    }
+
     private(set) var entries: [Entry] = []
     /// All that the resolver has returned, including those that may not be connected to.
     private var resolved: Set<SocketAddress> = []
@@ -82,6 +89,15 @@ struct NameAddresses: Sendable {
         entries[index].lastConnection = connections
         entries[index].circuit.connects(at: now)
         return entries[index].address
+    }
+
+    /// The addresses that failed before another one was connected to. libcurl tries the next address of a family after the one
+    /// before it has failed, but IPv6 and IPv4, and TCP and QUIC, at once: who only lost that race may work.
+    static func failed(before used: SocketAddress, of tried: [Attempt]) -> [SocketAddress] {
+        guard let end = tried.firstIndex(where: { $0.address == used }),
+            !tried.contains(where: { !$0.isStream && $0.address == used })
+        else { return [] }
+        return tried[..<end].filter { $0.isStream && $0.address.family == used.family }.map(\.address)
     }
 
     /// Changes the state of an address; nothing for one that the name has no more.

@@ -11,8 +11,8 @@ final class AddressUse {
     /// The addresses that libcurl offers, while it is made to offer all.
     @exclusivity(unchecked) fileprivate var listing: [(address: SocketAddress, isAllowed: Bool)]?
     @exclusivity(unchecked) fileprivate var listings = 0
-    /// The addresses that were tried for the connection, and whether by TCP.
-    @exclusivity(unchecked) fileprivate var tried: [(address: SocketAddress, isStream: Bool)] = []
+    /// The addresses that were tried for the connection.
+    @exclusivity(unchecked) fileprivate var tried: [NameAddresses.Attempt] = []
     /// The address of the connection.
     @exclusivity(unchecked) fileprivate var used: SocketAddress?
     @exclusivity(unchecked) fileprivate var isNew = false
@@ -63,7 +63,7 @@ extension Engine {
             goingOn.append(transfer)
             return names[origin] == nil
         }
-        use.tried.append((chosen, isStream))
+        use.tried.append(NameAddresses.Attempt(address: chosen, isStream: isStream))
         if let used = transfer.request.context.usedAddresses, let address = IPAddress(bytes: chosen.host) {
             used.insert(address.description)
         }
@@ -109,9 +109,7 @@ extension Engine {
         if let used = use.used {
             // A connection that was open already.
             transfer.request.context.usedAddresses?.insert(text)
-            // Those that were tried before the one that was connected to.
-            for (address, isStream) in use.tried where isStream {
-                if address == used { break }
+            for address in NameAddresses.failed(before: used, of: use.tried) {
                 fail(address, origin) { $0.connectionFailed(at: $1) }
             }
         }
@@ -173,9 +171,24 @@ extension Engine {
             if let used = use.used {
                 fail(used, origin) { $0.requestFailed(isNew: use.isNew, at: $1) }
             } else {
-                for (address, _) in use.tried { fail(address, origin) { $0.connectionFailed(at: $1) } }
+                for address in failedAddresses(transfer, use, error) {
+                    fail(address, origin) { $0.connectionFailed(at: $1) }
+                }
             }
         }
+    }
+
+    /// The addresses that a transfer without a connection has found to fail.
+    private func failedAddresses(_ transfer: Transfer, _ use: AddressUse, _ error: NetworkError) -> [SocketAddress] {
+        switch error.kind {
+        case .connect, .timeout: return use.tried.map(\.address)
+        default: break
+        }
+        // One of them was connected to, and failed in the handshake.
+        let text = transfer.handle?.text(CURLINFO_PRIMARY_IP)
+        let known = names[transfer.target.origin]?.entries.first { $0.text == text }?.address
+        guard let last = known ?? use.tried.last?.address else { return [] }
+        return NameAddresses.failed(before: last, of: use.tried) + [last]
     }
 
     private func leave(_ use: AddressUse, _ origin: String) {
