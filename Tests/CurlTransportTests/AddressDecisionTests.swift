@@ -157,13 +157,14 @@ import Testing
     }
 
     /// The addresses 1 to 3 by TCP, 11 to 13 those of IPv6, and 101 to 103 the first ones by QUIC.
-    @Test(arguments: [
-        ([1, 2, 3], 3, [1, 2]), ([1, 2, 3], 1, []), ([1], 1, []), ([1, 2], 3, []),
-        // Happy eyeballs.
-        ([11, 1], 1, []), ([11, 1, 12], 12, [11]), ([11, 1, 12, 2], 2, [1]), ([1, 11], 11, []),
-        // HTTP/3 and TCP at once.
-        ([101, 2], 1, []), ([101, 2], 2, []), ([2, 101], 1, []), ([101, 2, 3], 3, [2]), ([101, 1, 2], 1, []),
-    ] as [([UInt8], UInt8, [UInt8])])
+    @Test(
+        arguments: [
+            ([1, 2, 3], 3, [1, 2]), ([1, 2, 3], 1, []), ([1], 1, []), ([1, 2], 3, []),
+            // Happy eyeballs.
+            ([11, 1], 1, []), ([11, 1, 12], 12, [11]), ([11, 1, 12, 2], 2, [1]), ([1, 11], 11, []),
+            // HTTP/3 and TCP at once.
+            ([101, 2], 1, []), ([101, 2], 2, []), ([2, 101], 1, []), ([101, 2, 3], 3, [2]), ([101, 1, 2], 1, []),
+        ] as [([UInt8], UInt8, [UInt8])])
     func whoLosesARaceHasNotFailed(tried: [UInt8], used: UInt8, failed: [UInt8]) {
         func address(_ number: UInt8) -> SocketAddress { Self.address(number % 10, isIPv6: number / 10 == 1) }
         let attempts = tried.map { NameAddresses.Attempt(address: address($0), isStream: $0 < 100) }
@@ -201,19 +202,53 @@ import Testing
         #expect(pause == .seconds(2))
     }
 
-    @Test(arguments: [
-        (.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
-        (.protocolViolation, true, true), (.tls(.handshake), true, true), (.tls(.expired), true, true),
-        // The time that the caller gives.
-        (.timeout(.total), false, true), (.timeout(.deadline), false, true),
-        // What this process trusts, and its own certificate.
-        (.tls(.pinMismatch), false, false), (.tls(.untrusted), false, false), (.tls(.selfSigned), false, false),
-        (.tls(.clientCertificate), false, false), (.tls(.certificateStatus), false, false),
-        (.cancelled, false, false), (.addressBlocked(.loopback), false, false),
-    ] as [(NetworkError.Kind, Bool, Bool)])
+    @Test(
+        arguments: [
+            (.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
+            (.protocolViolation, true, true), (.tls(.handshake), true, true), (.tls(.expired), true, true),
+            // The time that the caller gives.
+            (.timeout(.total), false, true), (.timeout(.deadline), false, true),
+            // What this process trusts, and its own certificate.
+            (.tls(.pinMismatch), false, false), (.tls(.untrusted), false, false), (.tls(.selfSigned), false, false),
+            (.tls(.clientCertificate), false, false), (.tls(.certificateStatus), false, false),
+            (.cancelled, false, false), (.addressBlocked(.loopback), false, false),
+        ] as [(NetworkError.Kind, Bool, Bool)])
     func faultsOfThisProcessDoNotCount(kind: NetworkError.Kind, beforeConnection: Bool, onConnection: Bool) {
         #expect(kind.saysAddressFails(isConnected: false) == beforeConnection)
         #expect(kind.saysAddressFails(isConnected: true) == onConnection)
+    }
+
+    /// With HTTP/2, requests that wait for their timeout keep their connection busy, and libcurl would put the next ones there.
+    @Test func requestsLeaveTheConnectionsOfASilentAddress() {
+        var name = Self.name(Self.three)
+        func stall(_ last: UInt8) {
+            _ = name.update(Self.address(last)) { $0.circuit.requestFailed(isNew: false, at: Self.start) }
+        }
+        #expect(name.begin("10.0.0.2") != nil)
+        for _ in 0..<2 { stall(2) }
+        #expect(!name.needsNewConnection)
+        stall(2)
+        #expect(name.needsNewConnection)
+        // Also when its pause is over, until it responds on any connection.
+        _ = name.update(Self.address(2)) { $0.circuit.responded(isNew: false) }
+        #expect(!name.needsNewConnection && name.entries[1].circuit.isOpen)
+    }
+
+    @Test func connectionsAreKept() {
+        var name = Self.name(Self.three)
+        // A connection that failed says nothing about those that are open.
+        #expect(name.begin("10.0.0.1") != nil)
+        #expect(fail(&name, 1) != nil && !name.needsNewConnection)
+        // Nothing is better when all are left out.
+        for last: UInt8 in [2, 3] {
+            for _ in 0..<3 {
+                _ = name.update(Self.address(last)) { $0.circuit.requestFailed(isNew: false, at: Self.start) }
+            }
+        }
+        #expect(name.begin("10.0.0.2") != nil)
+        #expect(!name.needsNewConnection)
+        _ = name.update(Self.address(3)) { $0.circuit.responded(isNew: true) }
+        #expect(name.needsNewConnection)
     }
 
     // MARK: Other processes

@@ -19,6 +19,8 @@ struct AddressCircuit: Hashable, Sendable {
     private(set) var leftOutUntil: MonotonicTime?
     /// Whether a connection tries it since it was left out.
     private var isTried = false
+    /// Whether it was left out because requests got no response, and none has come since. Its connections are useless too.
+    private(set) var isSilent = false
 
     var isOpen: Bool { leftOutUntil != nil }
 
@@ -41,16 +43,17 @@ struct AddressCircuit: Hashable, Sendable {
     /// - Parameter isNew: whether its connection was opened for it.
     /// - Returns: as ``connectionFailed(at:)``.
     mutating func requestFailed(isNew: Bool, at now: MonotonicTime) -> Duration? {
-        if isOpen { return isNew && isTried ? open(at: now) : nil }
-        failures += 1
-        return failures >= Self.requestLimit ? open(at: now) : nil
+        if !isOpen { failures += 1 }
+        guard isOpen ? isNew && isTried : failures >= Self.requestLimit else { return nil }
+        isSilent = true
+        return open(at: now)
     }
 
     /// Records a response. One on an old connection does not show that the address takes new ones.
     ///
     /// - Returns: whether the address is used again from now on.
     mutating func responded(isNew: Bool) -> Bool {
-        failures = 0
+        (failures, isSilent) = (0, false)
         guard isOpen, isNew else { return false }
         self = AddressCircuit()
         return true
@@ -88,7 +91,8 @@ extension NetworkError.Kind {
         switch self {
         case .connect, .timeout(.connect), .timeout(.idle), .connectionLost, .protocolViolation: true
         case .timeout(.total), .timeout(.deadline): isConnected
-        case .tls(.untrusted), .tls(.selfSigned), .tls(.pinMismatch), .tls(.clientCertificate), .tls(.certificateStatus):
+        case .tls(.untrusted), .tls(.selfSigned), .tls(.pinMismatch), .tls(.clientCertificate),
+            .tls(.certificateStatus):
             false
         case .tls: true
         default: false

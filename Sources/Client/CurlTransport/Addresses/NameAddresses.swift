@@ -91,6 +91,12 @@ struct NameAddresses: Sendable {
         return entries[index].address
     }
 
+    /// Whether requests must not share connections: libcurl would give them a multiplexed one to a silent address, which is busy
+    /// with requests that wait for their timeout.
+    var needsNewConnection: Bool {
+        entries.contains { $0.circuit.isSilent && $0.inFlight > 0 } && entries.contains { !$0.circuit.isOpen }
+    }
+
     /// The addresses that failed before another one was connected to. libcurl tries the next address of a family after the one
     /// before it has failed, but IPv6 and IPv4, and TCP and QUIC, at once: who only lost that race may work.
     static func failed(before used: SocketAddress, of tried: [Attempt]) -> [SocketAddress] {

@@ -157,10 +157,19 @@ extension Engine {
         if let text { report(.closed, text, origin) }
     }
 
-    /// Notes the end of a transfer.
-    func noteEnd(of transfer: Transfer, _ use: AddressUse, _ result: Result<HTTPResponse, NetworkError>) {
+    /// Notes the end of a transfer. Returns the address of its connection if that is silent and no other request uses one to it.
+    func noteEnd(
+        of transfer: Transfer, _ use: AddressUse, _ result: Result<HTTPResponse, NetworkError>
+    ) -> SocketAddress? {
+        let (origin, used) = (transfer.target.origin, use.used)
+        record(result, of: transfer, use)
+        leave(use, origin)
+        guard let used else { return nil }
+        return names[origin]?.update(used) { $0.circuit.isSilent && $0.inFlight == 0 ? $0.address : nil }
+    }
+
+    private func record(_ result: Result<HTTPResponse, NetworkError>, of transfer: Transfer, _ use: AddressUse) {
         let origin = transfer.target.origin
-        defer { leave(use, origin) }
         stopConnecting(transfer)
         switch result {
         case .success: noteResponse(to: transfer, use)
