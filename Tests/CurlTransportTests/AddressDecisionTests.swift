@@ -113,6 +113,42 @@ import Testing
         #expect((0..<2).map { _ in choose(&name) } == [4, 1])
     }
 
+    @Test func namesThatFailedLongAgoAreForgotten() {
+        var name = Self.name(Self.three)
+        func isForgettable(_ seconds: Int) -> Bool {
+            name.isForgettable(lifetime: .seconds(60), at: Self.start + .seconds(seconds))
+        }
+        #expect(!isForgettable(59) && isForgettable(60))
+        // Left out until 61.
+        #expect(fail(&name, 1, after: 60) == .seconds(1))
+        #expect(!isForgettable(180) && isForgettable(181))
+        #expect(name.begin("10.0.0.2") != nil)
+        #expect(!isForgettable(181))
+    }
+
+    @Test func numberOfNamesIsLimited() {
+        var names: [String: NameAddresses] = [:]
+        func add(_ numbers: Range<Int>) {
+            for number in numbers {
+                var name = NameAddresses()
+                name.resolve([(Self.address(1), true)], start: 0, at: Self.start + .milliseconds(number))
+                names["http://\(number).example:80"] = name
+            }
+        }
+        func forget(_ seconds: Int) {
+            NameAddresses.forget(&names, lifetime: .seconds(60), at: Self.start + .seconds(seconds))
+        }
+        add(0..<NameAddresses.limit - 1)
+        forget(1)
+        #expect(names.count == NameAddresses.limit - 1)
+        add(NameAddresses.limit - 1..<NameAddresses.limit)
+        forget(1)
+        #expect(names.count == NameAddresses.limit * 3 / 4)
+        #expect(names["http://1023.example:80"] == nil && names["http://1024.example:80"] != nil)
+        forget(100)
+        #expect(names.isEmpty)
+    }
+
     // MARK: Left out
 
     @Test func failedAddressIsLeftOut() {

@@ -26,6 +26,9 @@ struct AddressCircuit: Hashable, Sendable {
 
     func isLeftOut(at now: MonotonicTime) -> Bool { leftOutUntil.map { now < $0 } ?? false }
 
+    /// Whether nothing is lost when it is forgotten, as its pause was over long ago and nobody has tried it since.
+    func isForgettable(at now: MonotonicTime) -> Bool { leftOutUntil.map { $0 + Self.longestPause <= now } ?? true }
+
     /// Notes a new connection. The first one after a pause tries the address; until it has a response, others leave it out.
     mutating func connects(at now: MonotonicTime) {
         guard let end = leftOutUntil, end <= now else { return }

@@ -34,7 +34,18 @@ struct NameAddresses: Sendable {
 
     /// Whether nothing is lost when the name is forgotten.
     func isForgettable(lifetime: Duration, at now: MonotonicTime) -> Bool {
-        now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && !$0.circuit.isOpen }
+        now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && $0.circuit.isForgettable(at: now) }
+    }
+
+    /// How many names are kept, unless some of them can be forgotten.
+    static let limit = 4_096
+
+    /// Forgets the names that can be forgotten, and at the limit the quarter that was resolved first.
+    static func forget(_ names: inout [String: NameAddresses], lifetime: Duration, at now: MonotonicTime) {
+        names = names.filter { !$0.value.isForgettable(lifetime: lifetime, at: now) }
+        guard names.count >= limit else { return }
+        let oldest = names.sorted { $0.value.resolvedAt < $1.value.resolvedAt }.prefix(names.count - limit * 3 / 4)
+        for (name, _) in oldest { names[name] = nil }
     }
 
     /// Takes the addresses that libcurl has resolved. Those that are known keep their state.

@@ -93,7 +93,8 @@ extension Engine {
     private static let rememberedNames = 1_024
 
     private func forgetNames() {
-        names = names.filter { !$0.value.isForgettable(lifetime: listLifetime, at: now) }
+        NameAddresses.forget(&names, lifetime: listLifetime, at: now)
+        noteCircuits()
     }
 
     /// Notes the address of the connection that carries a request.
