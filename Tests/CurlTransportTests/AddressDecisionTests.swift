@@ -289,17 +289,46 @@ import Testing
 
     // MARK: Other processes
 
+    /// Returns the addresses whose idle connections are closed; `nil` when nothing changes.
+    private func adopt(
+        _ name: inout NameAddresses, _ report: CircuitReport, of last: UInt8 = 1, after seconds: Int = 0
+    ) -> [UInt8]? {
+        let change = name.adopt(report, of: "10.0.0.\(last)", at: Self.start + .seconds(seconds))
+        guard change.hasChanged else { return nil }
+        return change.leaves.map { Array($0.host.suffix(1)) } ?? []
+    }
+
     @Test func reportOfAnotherProcessCounts() {
         var name = Self.name(Self.three)
-        func adopt(_ report: CircuitReport) {
-            _ = name.update(Self.address(1)) { $0.circuit.adopt(report, at: Self.start) }
-        }
-        adopt(.opened(.seconds(4)))
+        #expect(adopt(&name, .opened(.seconds(4))) == [1])
         #expect((0..<2).map { _ in choose(&name, after: 3) } == [2, 3])
-        adopt(.closed)
+        #expect(adopt(&name, .closed) == [])
         #expect(choose(&name, after: 3) == 1)
-        adopt(.opened(.seconds(86_400)))
+        #expect(adopt(&name, .closed) == nil, "it is used already")
+        #expect(adopt(&name, .opened(.seconds(86_400))) == [1])
         #expect(name.entries[0].circuit.leftOutUntil == Self.start + .seconds(120))
+        #expect(adopt(&name, .opened(.seconds(120)), after: 1) == [], "its connections have been closed")
+        #expect(adopt(&name, .opened(.seconds(4)), of: 9) == nil)
+    }
+
+    @Test func ownResponseCountsMoreThanAReport() {
+        var name = Self.name(Self.three)
+        _ = name.update(Self.address(1)) { $0.respondedAt = Self.start }
+        #expect(adopt(&name, .opened(.seconds(4)), after: 1) == nil)
+        #expect(adopt(&name, .opened(.seconds(4)), after: 2) == [1])
+    }
+
+    @Test func reportsLeaveOutHalfAtMost() {
+        var two = Self.name([Self.address(1), Self.address(2)])
+        #expect(adopt(&two, .opened(.seconds(4)), of: 1) == [1])
+        #expect(adopt(&two, .opened(.seconds(4)), of: 2) == nil)
+        // The pause of the first is over.
+        #expect(adopt(&two, .opened(.seconds(4)), of: 2, after: 4) == [2])
+        var three = Self.name(Self.three)
+        #expect(fail(&three, 3) != nil)
+        #expect(adopt(&three, .opened(.seconds(4)), of: 1) == nil)
+        var one = Self.name([Self.address(1)])
+        #expect(adopt(&one, .opened(.seconds(4))) == nil)
     }
 
     @Test func reportDoesNotDisturbATrial() {
@@ -307,8 +336,14 @@ import Testing
         _ = circuit.connectionFailed(at: Self.start)
         let later = Self.start + .seconds(1)
         circuit.connects(at: later)
-        circuit.adopt(.opened(.seconds(100)), at: later)
-        #expect(circuit.leftOutUntil == later + .seconds(1))
+        let isAdopted = circuit.adopt(.opened(.seconds(100)), at: later)
+        #expect(!isAdopted && circuit.leftOutUntil == later + .seconds(1))
+        // The trial was cancelled.
+        let end = later + .seconds(1)
+        let isAdoptedThen = circuit.adopt(.opened(.seconds(100)), at: end)
+        #expect(isAdoptedThen && circuit.leftOutUntil == end + .seconds(100))
+        let isAdoptedAgain = circuit.adopt(.opened(.seconds(50)), at: end)
+        #expect(isAdoptedAgain && circuit.leftOutUntil == end + .seconds(50))
     }
 
     @Test(arguments: [

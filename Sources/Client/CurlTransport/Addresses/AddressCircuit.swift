@@ -62,14 +62,20 @@ struct AddressCircuit: Hashable, Sendable {
         return true
     }
 
-    /// Applies what another process found out.
-    mutating func adopt(_ report: CircuitReport, at now: MonotonicTime) {
+    /// Applies what another process found out. A connection that tries the address now knows better.
+    ///
+    /// - Returns: whether something has changed.
+    mutating func adopt(_ report: CircuitReport, at now: MonotonicTime) -> Bool {
         switch report {
-        case .closed: self = AddressCircuit()
+        case .closed:
+            defer { self = AddressCircuit() }
+            return isOpen
         case .opened(let pause):
-            guard !isTried else { return }
+            // A trial that was cancelled has no end.
+            guard !isTried || !isLeftOut(at: now) else { return false }
             openings = max(1, openings)
-            leftOutUntil = now + min(pause, Self.longestPause)
+            (isTried, leftOutUntil) = (false, now + min(pause, Self.longestPause))
+            return true
         }
     }
 

@@ -12,6 +12,8 @@ struct NameAddresses: Sendable {
         /// The number of the last connection to it; 0 for none.
         var lastConnection = 0
         var circuit = AddressCircuit()
+        /// When it responded last.
+        var respondedAt: MonotonicTime?
     }
 
     /// An address that was tried for a connection.
@@ -37,7 +39,7 @@ struct NameAddresses: Sendable {
         now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && $0.circuit.isForgettable(at: now) }
     }
 
-    /// How many names are kept, unless some of them can be forgotten.
+    /// So many names are never reached: the oldest are forgotten.
     static let limit = 4_096
 
     /// Forgets the names that can be forgotten, and at the limit the quarter that was resolved first.
@@ -121,6 +123,30 @@ struct NameAddresses: Sendable {
     mutating func update<Result>(_ address: SocketAddress, _ change: (inout Entry) -> Result?) -> Result? {
         guard let index = entries.firstIndex(where: { $0.address == address }) else { return nil }
         return change(&entries[index])
+    }
+
+    /// For how long a response counts more than the report of another process.
+    static let trust = Duration.seconds(2)
+
+    /// Applies what another process found out about an address. That it fails is not believed if the address has just responded
+    /// to this process, or if more than half of the addresses would be left out.
+    ///
+    /// - Parameter text: the address as libcurl writes it.
+    /// - Returns: whether something has changed, and the address if its idle connections should not be used any more.
+    mutating func adopt(_ report: CircuitReport, of text: some StringProtocol, at now: MonotonicTime)
+        -> (hasChanged: Bool, leaves: SocketAddress?)
+    {
+        guard let index = entries.firstIndex(where: { $0.text == text }) else { return (false, nil) }
+        let entry = entries[index]
+        let leftOut = entries.indices.filter { $0 != index && entries[$0].circuit.isLeftOut(at: now) }.count
+        if report != .closed {
+            let hasResponded = entry.respondedAt.map { now < $0 + Self.trust } ?? false
+            guard !hasResponded, (leftOut + 1) * 2 <= entries.count else { return (false, nil) }
+        }
+        let hasChanged = entries[index].circuit.adopt(report, at: now)
+        // Another one works, as no more than half of them are left out.
+        let leaves = hasChanged && report != .closed && !entry.circuit.isOpen
+        return (hasChanged, leaves ? entry.address : nil)
     }
 
     /// Notes that a request uses a connection.

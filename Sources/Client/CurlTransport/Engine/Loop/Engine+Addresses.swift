@@ -154,7 +154,10 @@ extension Engine {
         guard !use.hasResponse, let used = use.used else { return }
         use.hasResponse = true
         let origin = transfer.target.origin
-        let text = names[origin]?.update(used) { $0.circuit.responded(isNew: use.isNew) ? $0.text : nil }
+        let text = names[origin]?.update(used) { entry in
+            entry.respondedAt = now
+            return entry.circuit.responded(isNew: use.isNew) ? entry.text : nil
+        }
         if let text { report(.closed, text, origin) }
     }
 
@@ -226,11 +229,10 @@ extension Engine {
     /// Applies what another process found out about an address.
     func adopt(_ report: CircuitReport, of circuit: String) {
         let parts = circuit.split(separator: " ")
-        guard parts.count == 2, case let origin = String(parts[0]),
-            let address = names[origin]?.entries.first(where: { $0.text == parts[1] })?.address
+        guard parts.count == 2, let change = names[String(parts[0])]?.adopt(report, of: parts[1], at: now),
+            change.hasChanged
         else { return }
-        _ = names[origin]?.update(address) { $0.circuit.adopt(report, at: now) }
-        if report != .closed { shutDownIdle(to: address) }
+        if let address = change.leaves { shutDownIdle(to: address) }
         noteCircuits()
     }
 
