@@ -1,4 +1,6 @@
 import Dispatch
+import Glibc
+import Platform
 import Synchronization
 
 /// Servers on addresses of this machine that have one name and one port. Each responds with its address. Where no server is,
@@ -16,32 +18,64 @@ package final class AddressServers: Sendable {
         case waits
     }
 
+    /// A port of an address that nobody else can take: it is bound, but nothing listens on it. A listener of the same address that
+    /// allows to share it, as ``RawServer`` does for a given port, may come and go.
+    private final class Reservation: Sendable {
+        let port: Int
+        private let descriptor: CInt
+
+        /// - Parameter port: The port; 0 for any free one.
+        init?(_ address: String, port: Int) {
+            let host = address.split(separator: ".").compactMap { UInt8($0) }
+            guard let name = SocketAddress(host: host, port: UInt16(port)) else { return nil }
+            let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+            guard descriptor >= 0, name.call(bind, descriptor), let port = SocketAddress.own(of: descriptor)?.port
+            else {
+                if descriptor >= 0 { close(descriptor) }
+                return nil
+            }
+            // Not before, as the port would not be free then.
+            var isOn: CInt = 1
+            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
+            (self.descriptor, self.port) = (descriptor, port)
+        }
+
+        deinit { close(descriptor) }
+    }
+
     package let port: Int
+    private let reservations: [Reservation]
     private let servers: Mutex<[String: RawServer]>
     /// The requests, by address.
     private let counts: Box<[String: Int]>
     private let gate = DispatchSemaphore(value: 0)
 
-    /// - Parameter port: The port. Default 0: one that is free on all addresses.
-    package init(_ behaviors: [String: Behavior], port given: Int = 0) throws {
+    /// - Parameters:
+    ///   - refusing: Other addresses, which refuse connections until a server is started there.
+    ///   - port: The port. Default 0: one that is free on all addresses.
+    package init(_ behaviors: [String: Behavior], refusing: [String] = [], port given: Int = 0) throws {
         let (counts, gate) = (Box<[String: Int]>([:]), gate)
-        var found: [String: RawServer] = [:]
-        for _ in 0..<50 where found.count < behaviors.count {
-            found = [:]
-            for (address, behavior) in behaviors {
-                let port = found.first?.value.port ?? given
-                guard let server = try? Self.server(address, port, behavior, counts, gate) else { break }
-                found[address] = server
+        let addresses = behaviors.keys + refusing
+        var reserved: [Reservation] = []
+        for _ in 0..<50 where reserved.count < addresses.count {
+            reserved = []
+            for address in addresses {
+                guard let next = Reservation(address, port: reserved.first?.port ?? given) else { break }
+                reserved.append(next)
             }
         }
-        guard let port = found.first?.value.port, found.count == behaviors.count else {
+        guard let port = reserved.first?.port, reserved.count == addresses.count else {
             throw Overdue(description: "no port is free on all addresses")
         }
-        (self.port, self.counts) = (port, counts)
-        servers = Mutex(found)
+        var started: [String: RawServer] = [:]
+        for (address, behavior) in behaviors {
+            started[address] = try Self.server(address, port, behavior, counts, gate)
+        }
+        (self.port, self.counts, reservations) = (port, counts, reserved)
+        servers = Mutex(started)
     }
 
-    /// Starts a server on another address, or one that was stopped.
+    /// Starts a server on an address that refuses connections.
     package func start(_ address: String, _ behavior: Behavior) throws {
         let server = try Self.server(address, port, behavior, counts, gate)
         servers.withLock { $0[address] = server }
