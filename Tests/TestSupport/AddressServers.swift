@@ -1,6 +1,4 @@
 import Dispatch
-import Glibc
-import Platform
 import Synchronization
 
 /// Servers on addresses of this machine that have one name and one port. Each responds with its address. Where no server is,
@@ -18,33 +16,8 @@ package final class AddressServers: Sendable {
         case waits
     }
 
-    /// A port of an address that nobody else can take: it is bound, but nothing listens on it. A listener of the same address that
-    /// allows to share it, as ``RawServer`` does for a given port, may come and go.
-    private final class Reservation: Sendable {
-        let port: Int
-        private let descriptor: CInt
-
-        /// - Parameter port: The port; 0 for any free one.
-        init?(_ address: String, port: Int) {
-            let host = address.split(separator: ".").compactMap { UInt8($0) }
-            guard let name = SocketAddress(host: host, port: UInt16(port)) else { return nil }
-            let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
-            guard descriptor >= 0, name.call(bind, descriptor), let port = SocketAddress.own(of: descriptor)?.port
-            else {
-                if descriptor >= 0 { close(descriptor) }
-                return nil
-            }
-            // Not before, as the port would not be free then.
-            var isOn: CInt = 1
-            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
-            (self.descriptor, self.port) = (descriptor, port)
-        }
-
-        deinit { close(descriptor) }
-    }
-
     package let port: Int
-    private let reservations: [Reservation]
+    private let reservations: [ReservedPort]
     private let servers: Mutex<[String: RawServer]>
     /// The requests, by address.
     private let counts: Box<[String: Int]>
@@ -56,11 +29,11 @@ package final class AddressServers: Sendable {
     package init(_ behaviors: [String: Behavior], refusing: [String] = [], port given: Int = 0) throws {
         let (counts, gate) = (Box<[String: Int]>([:]), gate)
         let addresses = behaviors.keys + refusing
-        var reserved: [Reservation] = []
+        var reserved: [ReservedPort] = []
         for _ in 0..<50 where reserved.count < addresses.count {
             reserved = []
             for address in addresses {
-                guard let next = Reservation(address, port: reserved.first?.port ?? given) else { break }
+                guard let next = try? ReservedPort(address, port: reserved.first?.port ?? given) else { break }
                 reserved.append(next)
             }
         }
