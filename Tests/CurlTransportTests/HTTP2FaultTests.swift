@@ -61,7 +61,7 @@ struct HTTP2FaultTests {
         }
     }
 
-    /// Requests that wait for their timeout keep the connection to a silent server busy, and libcurl would put the next ones there.
+    /// Requests that wait for their timeout keep the connection to a silent server busy; libcurl would put the next ones there.
     @Test func requestsLeaveTheConnectionToASilentAddress() async throws {
         let addresses = ["127.0.0.1", "127.0.0.2"]
         let reserved = try AddressServers([:], refusing: addresses)

@@ -39,7 +39,7 @@ struct NameAddresses: Sendable {
         now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && $0.circuit.isForgettable(at: now) }
     }
 
-    /// So many names are never reached: the oldest are forgotten.
+    /// When there are so many names, the oldest are forgotten.
     static let limit = 4_096
 
     /// Forgets the names that can be forgotten, and at the limit the quarter that was resolved first.
