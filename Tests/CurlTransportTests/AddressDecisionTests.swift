@@ -82,7 +82,7 @@ import Testing
             _ = name.update(Self.address(last, isIPv6: true)) { $0.circuit.connectionFailed(at: Self.start) }
         }
         #expect(choose(&name, family: 10) == nil && choose(&name) == 1)
-        #expect(choose(&name, family: 10, tried: [Self.address(1)]) == 8)
+        #expect(choose(&name, family: 10, tried: [Self.address(1)]) == 9)
     }
 
     // MARK: Names that change
@@ -113,6 +113,42 @@ import Testing
         #expect((0..<2).map { _ in choose(&name) } == [4, 1])
     }
 
+    @Test func namesThatFailedLongAgoAreForgotten() {
+        var name = Self.name(Self.three)
+        func isForgettable(_ seconds: Int) -> Bool {
+            name.isForgettable(lifetime: .seconds(60), at: Self.start + .seconds(seconds))
+        }
+        #expect(!isForgettable(59) && isForgettable(60))
+        // Left out until 61.
+        #expect(fail(&name, 1, after: 60) == .seconds(1))
+        #expect(!isForgettable(180) && isForgettable(181))
+        #expect(name.begin("10.0.0.2") != nil)
+        #expect(!isForgettable(181))
+    }
+
+    @Test func numberOfNamesIsLimited() {
+        var names: [String: NameAddresses] = [:]
+        func add(_ numbers: Range<Int>) {
+            for number in numbers {
+                var name = NameAddresses()
+                name.resolve([(Self.address(1), true)], start: 0, at: Self.start + .milliseconds(number))
+                names["http://\(number).example:80"] = name
+            }
+        }
+        func forget(_ seconds: Int) {
+            NameAddresses.forget(&names, lifetime: .seconds(60), at: Self.start + .seconds(seconds))
+        }
+        add(0..<NameAddresses.limit - 1)
+        forget(1)
+        #expect(names.count == NameAddresses.limit - 1)
+        add(NameAddresses.limit - 1..<NameAddresses.limit)
+        forget(1)
+        #expect(names.count == NameAddresses.limit * 3 / 4)
+        #expect(names["http://1023.example:80"] == nil && names["http://1024.example:80"] != nil)
+        forget(100)
+        #expect(names.isEmpty)
+    }
+
     // MARK: Left out
 
     @Test func failedAddressIsLeftOut() {
@@ -129,8 +165,12 @@ import Testing
         var name = Self.name(Self.three)
         for (last, second) in [(UInt8(3), 0), (1, 0), (2, 0)] { _ = fail(&name, last, after: second) }
         #expect(fail(&name, 3) == nil, "it is left out already")
-        #expect((0..<2).map { _ in choose(&name) } == [1, 1])
-        #expect(choose(&name, tried: [Self.address(1)]) == 2)
+        // The failures of those that are left out change nothing, so none may get all connections.
+        #expect((0..<5).map { _ in choose(&name) } == [1, 2, 3, 1, 2])
+        #expect(choose(&name, tried: [Self.address(3)]) == 1)
+        #expect(choose(&name, avoided: ["10.0.0.3"]) == 2)
+        for text in ["10.0.0.1", "10.0.0.3"] { #expect(name.begin(text) != nil) }
+        #expect((0..<2).map { _ in choose(&name, .leastRequest) } == [2, 2])
     }
 
     @Test func pausesGrowUpToTheLongest() {
@@ -150,6 +190,21 @@ import Testing
         #expect(isBack && !circuit.isOpen)
         let pause = circuit.connectionFailed(at: now)
         #expect(pause == .seconds(1))
+    }
+
+    /// The addresses 1 to 3 by TCP, 11 to 13 those of IPv6, and 101 to 103 the first ones by QUIC.
+    @Test(
+        arguments: [
+            ([1, 2, 3], 3, [1, 2]), ([1, 2, 3], 1, []), ([1], 1, []), ([1, 2], 3, []),
+            // Happy eyeballs.
+            ([11, 1], 1, []), ([11, 1, 12], 12, [11]), ([11, 1, 12, 2], 2, [1]), ([1, 11], 11, []),
+            // HTTP/3 and TCP at once.
+            ([101, 2], 1, []), ([101, 2], 2, []), ([2, 101], 1, []), ([101, 2, 3], 3, [2]), ([101, 1, 2], 1, []),
+        ] as [([UInt8], UInt8, [UInt8])])
+    func whoLosesARaceHasNotFailed(tried: [UInt8], used: UInt8, failed: [UInt8]) {
+        func address(_ number: UInt8) -> SocketAddress { Self.address(number % 10, isIPv6: number / 10 == 1) }
+        let attempts = tried.map { NameAddresses.Attempt(address: address($0), isStream: $0 < 100) }
+        #expect(NameAddresses.failed(before: address(used), of: attempts) == failed.map(address))
     }
 
     @Test func failuresOfOneMomentCountOnce() {
@@ -183,19 +238,97 @@ import Testing
         #expect(pause == .seconds(2))
     }
 
+    @Test(
+        arguments: [
+            (.connect, true, true), (.timeout(.connect), true, true), (.connectionLost, true, true),
+            (.protocolViolation, true, true), (.tls(.handshake), true, true), (.tls(.expired), true, true),
+            // The time that the caller gives.
+            (.timeout(.total), false, true), (.timeout(.deadline), false, true),
+            // What this process trusts, and its own certificate.
+            (.tls(.pinMismatch), false, false), (.tls(.untrusted), false, false), (.tls(.selfSigned), false, false),
+            (.tls(.clientCertificate), false, false), (.tls(.certificateStatus), false, false),
+            (.cancelled, false, false), (.addressBlocked(.loopback), false, false),
+        ] as [(NetworkError.Kind, Bool, Bool)])
+    func faultsOfThisProcessDoNotCount(kind: NetworkError.Kind, beforeConnection: Bool, onConnection: Bool) {
+        #expect(kind.saysAddressFails(isConnected: false) == beforeConnection)
+        #expect(kind.saysAddressFails(isConnected: true) == onConnection)
+    }
+
+    /// With HTTP/2, requests that wait for their timeout keep their connection busy, and libcurl would put the next ones there.
+    @Test func requestsLeaveTheConnectionsOfASilentAddress() {
+        var name = Self.name(Self.three)
+        func stall(_ last: UInt8) {
+            _ = name.update(Self.address(last)) { $0.circuit.requestFailed(isNew: false, at: Self.start) }
+        }
+        #expect(name.begin("10.0.0.2") != nil)
+        for _ in 0..<2 { stall(2) }
+        #expect(!name.needsNewConnection)
+        stall(2)
+        #expect(name.needsNewConnection)
+        // Also when its pause is over, until it responds on any connection.
+        _ = name.update(Self.address(2)) { $0.circuit.responded(isNew: false) }
+        #expect(!name.needsNewConnection && name.entries[1].circuit.isOpen)
+    }
+
+    @Test func connectionsAreKept() {
+        var name = Self.name(Self.three)
+        // A connection that failed says nothing about those that are open.
+        #expect(name.begin("10.0.0.1") != nil)
+        #expect(fail(&name, 1) != nil && !name.needsNewConnection)
+        // Nothing is better when all are left out.
+        for last: UInt8 in [2, 3] {
+            for _ in 0..<3 {
+                _ = name.update(Self.address(last)) { $0.circuit.requestFailed(isNew: false, at: Self.start) }
+            }
+        }
+        #expect(name.begin("10.0.0.2") != nil)
+        #expect(!name.needsNewConnection)
+        _ = name.update(Self.address(3)) { $0.circuit.responded(isNew: true) }
+        #expect(name.needsNewConnection)
+    }
+
     // MARK: Other processes
+
+    /// Returns the addresses whose idle connections are closed; `nil` when nothing changes.
+    private func adopt(
+        _ name: inout NameAddresses, _ report: CircuitReport, of last: UInt8 = 1, after seconds: Int = 0
+    ) -> [UInt8]? {
+        let change = name.adopt(report, of: "10.0.0.\(last)", at: Self.start + .seconds(seconds))
+        guard change.hasChanged else { return nil }
+        return change.leaves.map { Array($0.host.suffix(1)) } ?? []
+    }
 
     @Test func reportOfAnotherProcessCounts() {
         var name = Self.name(Self.three)
-        func adopt(_ report: CircuitReport) {
-            _ = name.update(Self.address(1)) { $0.circuit.adopt(report, at: Self.start) }
-        }
-        adopt(.opened(.seconds(4)))
+        #expect(adopt(&name, .opened(.seconds(4))) == [1])
         #expect((0..<2).map { _ in choose(&name, after: 3) } == [2, 3])
-        adopt(.closed)
+        #expect(adopt(&name, .closed) == [])
         #expect(choose(&name, after: 3) == 1)
-        adopt(.opened(.seconds(86_400)))
+        #expect(adopt(&name, .closed) == nil, "it is used already")
+        #expect(adopt(&name, .opened(.seconds(86_400))) == [1])
         #expect(name.entries[0].circuit.leftOutUntil == Self.start + .seconds(120))
+        #expect(adopt(&name, .opened(.seconds(120)), after: 1) == [], "its connections have been closed")
+        #expect(adopt(&name, .opened(.seconds(4)), of: 9) == nil)
+    }
+
+    @Test func ownResponseCountsMoreThanAReport() {
+        var name = Self.name(Self.three)
+        _ = name.update(Self.address(1)) { $0.respondedAt = Self.start }
+        #expect(adopt(&name, .opened(.seconds(4)), after: 1) == nil)
+        #expect(adopt(&name, .opened(.seconds(4)), after: 2) == [1])
+    }
+
+    @Test func reportsLeaveOutHalfAtMost() {
+        var two = Self.name([Self.address(1), Self.address(2)])
+        #expect(adopt(&two, .opened(.seconds(4)), of: 1) == [1])
+        #expect(adopt(&two, .opened(.seconds(4)), of: 2) == nil)
+        // The pause of the first is over.
+        #expect(adopt(&two, .opened(.seconds(4)), of: 2, after: 4) == [2])
+        var three = Self.name(Self.three)
+        #expect(fail(&three, 3) != nil)
+        #expect(adopt(&three, .opened(.seconds(4)), of: 1) == nil)
+        var one = Self.name([Self.address(1)])
+        #expect(adopt(&one, .opened(.seconds(4))) == nil)
     }
 
     @Test func reportDoesNotDisturbATrial() {
@@ -203,8 +336,14 @@ import Testing
         _ = circuit.connectionFailed(at: Self.start)
         let later = Self.start + .seconds(1)
         circuit.connects(at: later)
-        circuit.adopt(.opened(.seconds(100)), at: later)
-        #expect(circuit.leftOutUntil == later + .seconds(1))
+        let isAdopted = circuit.adopt(.opened(.seconds(100)), at: later)
+        #expect(!isAdopted && circuit.leftOutUntil == later + .seconds(1))
+        // The trial was cancelled.
+        let end = later + .seconds(1)
+        let isAdoptedThen = circuit.adopt(.opened(.seconds(100)), at: end)
+        #expect(isAdoptedThen && circuit.leftOutUntil == end + .seconds(100))
+        let isAdoptedAgain = circuit.adopt(.opened(.seconds(50)), at: end)
+        #expect(isAdoptedAgain && circuit.leftOutUntil == end + .seconds(50))
     }
 
     @Test(arguments: [

@@ -11,11 +11,13 @@ private final class FaultyHTTP2Server: Sendable {
     let port: Int
     private let process: ChildProcess
 
-    init(_ behaviour: String) async throws {
+    init(_ behaviour: String, address: String = "127.0.0.1", port: Int = 0) async throws {
         let certificates = try #require(TestCertificates.shared)
         process = try ChildProcess(
-            "env", try PythonScript.command("http2_faults.py") + [behaviour, certificates.path("server.pem")])
-        port = try await process.awaitOutput("a port") { output in
+            "env",
+            try PythonScript.command("http2_faults.py")
+                + [behaviour, certificates.path("server.pem"), address, "\(port)"])
+        self.port = try await process.awaitOutput("a port") { output in
             output.contains("\n") ? output.split(separator: "\n").first.flatMap { Int($0) } : nil
         }
     }
@@ -56,6 +58,40 @@ struct HTTP2FaultTests {
                 #expect(response.text == (method == "GET" ? "GET 0" : "\(method) 3"))
             }
             #expect(server.lines("processed").count == 10)
+        }
+    }
+
+    /// Requests that wait for their timeout keep the connection to a silent server busy; libcurl would put the next ones there.
+    @Test func requestsLeaveTheConnectionToASilentAddress() async throws {
+        let addresses = ["127.0.0.1", "127.0.0.2"]
+        let reserved = try AddressServers([:], refusing: addresses)
+        var servers: [FaultyHTTP2Server] = []
+        for address in addresses {
+            servers.append(try await FaultyHTTP2Server("bodies", address: address, port: reserved.port))
+        }
+        let configuration = configuration {
+            $0.resolve = ["a.example.org:\(reserved.port)": addresses.joined(separator: ",")]
+            $0.addresses = .roundRobin
+        }
+        try await withTransport(configuration) { [servers] transport async throws in
+            let url = "https://a.example.org:\(reserved.port)/"
+            #expect(try await transport.get(url).text == "GET 0")
+            let isFirst = !servers[0].lines("processed").isEmpty
+            let (silent, other) = isFirst ? (servers[0], servers[1]) : (servers[1], servers[0])
+            let waiting = Task { try await transport.send(HTTPRequest("GET", url + "never")) }
+            try await eventually("a request that waits") { silent.lines("processed GET /never").count == 1 }
+            for _ in 0..<3 {
+                let request = HTTPRequest("GET", url + "never").with { $0.timeout = .seconds(1) }
+                #expect(try await transport.failure(of: request).kind == .timeout(.total))
+            }
+            #expect(other.lines("processed").isEmpty)
+            #expect(try await transport.get(url).text == "GET 0")
+            #expect(other.lines("processed GET / 1").count == 1)
+            waiting.cancel()
+            _ = await waiting.result
+            // The connection is not used either when nothing waits any more.
+            for _ in 0..<2 { #expect(try await transport.get(url).text == "GET 0") }
+            #expect(silent.lines("processed GET / 1").count == 1)
         }
     }
 

@@ -17,31 +17,38 @@ package final class AddressServers: Sendable {
     }
 
     package let port: Int
+    private let reservations: [ReservedPort]
     private let servers: Mutex<[String: RawServer]>
     /// The requests, by address.
     private let counts: Box<[String: Int]>
     private let gate = DispatchSemaphore(value: 0)
 
-    /// - Parameter port: The port. Default 0: one that is free on all addresses.
-    package init(_ behaviors: [String: Behavior], port given: Int = 0) throws {
+    /// - Parameters:
+    ///   - refusing: Other addresses, which refuse connections until a server is started there.
+    ///   - port: The port. Default 0: one that is free on all addresses.
+    package init(_ behaviors: [String: Behavior], refusing: [String] = [], port given: Int = 0) throws {
         let (counts, gate) = (Box<[String: Int]>([:]), gate)
-        var found: [String: RawServer] = [:]
-        for _ in 0..<50 where found.count < behaviors.count {
-            found = [:]
-            for (address, behavior) in behaviors {
-                let port = found.first?.value.port ?? given
-                guard let server = try? Self.server(address, port, behavior, counts, gate) else { break }
-                found[address] = server
+        let addresses = behaviors.keys + refusing
+        var reserved: [ReservedPort] = []
+        for _ in 0..<50 where reserved.count < addresses.count {
+            reserved = []
+            for address in addresses {
+                guard let next = try? ReservedPort(address, port: reserved.first?.port ?? given) else { break }
+                reserved.append(next)
             }
         }
-        guard let port = found.first?.value.port, found.count == behaviors.count else {
+        guard let port = reserved.first?.port, reserved.count == addresses.count else {
             throw Overdue(description: "no port is free on all addresses")
         }
-        (self.port, self.counts) = (port, counts)
-        servers = Mutex(found)
+        var started: [String: RawServer] = [:]
+        for (address, behavior) in behaviors {
+            started[address] = try Self.server(address, port, behavior, counts, gate)
+        }
+        (self.port, self.counts, reservations) = (port, counts, reserved)
+        servers = Mutex(started)
     }
 
-    /// Starts a server on another address, or one that was stopped.
+    /// Starts a server on an address that refuses connections.
     package func start(_ address: String, _ behavior: Behavior) throws {
         let server = try Self.server(address, port, behavior, counts, gate)
         servers.withLock { $0[address] = server }

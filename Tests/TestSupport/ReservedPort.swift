@@ -1,6 +1,7 @@
 import Glibc
+import Platform
 
-/// A port of 127.0.0.1 that stays reserved for a program, before it listens and across restarts.
+/// A port of an address of this machine that stays reserved for a program, before it listens and across restarts.
 ///
 /// While this value lives, the system assigns the port to nobody else. The program can still listen on it, because both
 /// sockets have `SO_REUSEADDR` and this one never listens. Until then the port refuses connections.
@@ -8,22 +9,22 @@ package final class ReservedPort: Sendable {
     package let port: Int
     private let descriptor: CInt
 
-    package init() throws {
-        // SOCK_STREAM | SOCK_CLOEXEC
-        descriptor = socket(AF_INET, 1 | 0o2000000, 0)
+    /// - Parameters:
+    ///   - address: The IPv4 address.
+    ///   - port: The port; 0 for any free one.
+    package init(_ address: String = "127.0.0.1", port: Int = 0) throws {
+        let host = address.split(separator: ".").compactMap { UInt8($0) }
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        guard let name = SocketAddress(host: host, port: UInt16(port)), name.call(bind, descriptor),
+            let port = SocketAddress.own(of: descriptor)?.port
+        else {
+            close(descriptor)
+            throw Overdue(description: "no port is free")
+        }
+        // Not before, as it would get a port that another value has reserved.
         var isOn: CInt = 1
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { [descriptor] pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        port = Int(UInt16(bigEndian: address.sin_port))
-        guard isBound else { throw Overdue(description: "no port is free") }
+        (self.descriptor, self.port) = (descriptor, port)
     }
 
     deinit { close(descriptor) }

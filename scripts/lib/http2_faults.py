@@ -1,4 +1,5 @@
-"""An HTTP/2 server over TLS with a selectable behaviour, for the tests: http2_faults.py BEHAVIOUR CERTIFICATE.
+"""An HTTP/2 server over TLS with a selectable behaviour, for the tests:
+http2_faults.py BEHAVIOUR CERTIFICATE [ADDRESS PORT].
 
 Prints its port, then a line for each request that it processed (METHOD PATH CONNECTION BODY-LENGTH) or refused.
 """
@@ -14,7 +15,7 @@ import h2.settings
 from h2.errors import ErrorCodes
 from hyperframe.frame import RstStreamFrame
 
-behaviour, certificate = sys.argv[1:]
+behaviour, certificate, *place = sys.argv[1:]
 lock = threading.Lock()
 connections = 0
 requests = 0
@@ -176,7 +177,8 @@ def serve(sock, number):
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(certificate)
 context.set_alpn_protocols(["h2"])
-listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+address, port = place or ("127.0.0.1", 0)
+listener = socket.create_server((address, int(port)), backlog=512)
 say(listener.getsockname()[1])
 while True:
     sock, _ = listener.accept()

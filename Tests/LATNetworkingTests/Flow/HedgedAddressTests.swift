@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test func leftOutAddressesAreShown() async throws {
-        let servers = try AddressServers(["127.0.0.1": .closes])
+        let servers = try AddressServers(["127.0.0.1": .closes], refusing: ["127.0.0.2"])
         let manager = try CentralRequestManager.make {
             $0.resolve = ["a.example:\(servers.port)": "127.0.0.1,127.0.0.2"]
             $0.domains = try? DomainTable(

@@ -19,10 +19,15 @@ struct AddressCircuit: Hashable, Sendable {
     private(set) var leftOutUntil: MonotonicTime?
     /// Whether a connection tries it since it was left out.
     private var isTried = false
+    /// Whether it was left out because requests got no response, and none has come since. Its connections are useless too.
+    private(set) var isSilent = false
 
     var isOpen: Bool { leftOutUntil != nil }
 
     func isLeftOut(at now: MonotonicTime) -> Bool { leftOutUntil.map { now < $0 } ?? false }
+
+    /// Whether nothing is lost when it is forgotten, as its pause was over long ago and nobody has tried it since.
+    func isForgettable(at now: MonotonicTime) -> Bool { leftOutUntil.map { $0 + Self.longestPause <= now } ?? true }
 
     /// Notes a new connection. The first one after a pause tries the address; until it has a response, others leave it out.
     mutating func connects(at now: MonotonicTime) {
@@ -41,29 +46,36 @@ struct AddressCircuit: Hashable, Sendable {
     /// - Parameter isNew: whether its connection was opened for it.
     /// - Returns: as ``connectionFailed(at:)``.
     mutating func requestFailed(isNew: Bool, at now: MonotonicTime) -> Duration? {
-        if isOpen { return isNew && isTried ? open(at: now) : nil }
-        failures += 1
-        return failures >= Self.requestLimit ? open(at: now) : nil
+        if !isOpen { failures += 1 }
+        guard isOpen ? isNew && isTried : failures >= Self.requestLimit else { return nil }
+        isSilent = true
+        return open(at: now)
     }
 
     /// Records a response. One on an old connection does not show that the address takes new ones.
     ///
     /// - Returns: whether the address is used again from now on.
     mutating func responded(isNew: Bool) -> Bool {
-        failures = 0
+        (failures, isSilent) = (0, false)
         guard isOpen, isNew else { return false }
         self = AddressCircuit()
         return true
     }
 
-    /// Applies what another process found out.
-    mutating func adopt(_ report: CircuitReport, at now: MonotonicTime) {
+    /// Applies what another process found out. A connection that tries the address now knows better.
+    ///
+    /// - Returns: whether something has changed.
+    mutating func adopt(_ report: CircuitReport, at now: MonotonicTime) -> Bool {
         switch report {
-        case .closed: self = AddressCircuit()
+        case .closed:
+            defer { self = AddressCircuit() }
+            return isOpen
         case .opened(let pause):
-            guard !isTried else { return }
+            // A trial that was cancelled has no end.
+            guard !isTried || !isLeftOut(at: now) else { return false }
             openings = max(1, openings)
-            leftOutUntil = now + min(pause, Self.longestPause)
+            (isTried, leftOutUntil) = (false, now + min(pause, Self.longestPause))
+            return true
         }
     }
 
@@ -76,6 +88,24 @@ struct AddressCircuit: Hashable, Sendable {
         (failures, isTried) = (0, false)
         leftOutUntil = now + pause
         return pause
+    }
+}
+
+extension NetworkError.Kind {
+    /// Whether the failure may be that of one address, as with `CircuitBreakerPolicy` that of a host. Certificates that this
+    /// process does not accept, and its own, say nothing about an address.
+    ///
+    /// - Parameter isConnected: whether there was a connection. Without one, the request's own time limit says nothing either.
+    func saysAddressFails(isConnected: Bool) -> Bool {
+        switch self {
+        case .connect, .timeout(.connect), .timeout(.idle), .connectionLost, .protocolViolation: true
+        case .timeout(.total), .timeout(.deadline): isConnected
+        case .tls(.untrusted), .tls(.selfSigned), .tls(.pinMismatch), .tls(.clientCertificate),
+            .tls(.certificateStatus):
+            false
+        case .tls: true
+        default: false
+        }
     }
 }
 

@@ -12,6 +12,15 @@ struct NameAddresses: Sendable {
         /// The number of the last connection to it; 0 for none.
         var lastConnection = 0
         var circuit = AddressCircuit()
+        /// When it responded last.
+        var respondedAt: MonotonicTime?
+    }
+
+    /// An address that was tried for a connection.
+    struct Attempt {
+        let address: SocketAddress
+        /// Whether by TCP, not QUIC.
+        let isStream: Bool
     }
 
     private(set) var entries: [Entry] = []
@@ -27,7 +36,18 @@ struct NameAddresses: Sendable {
 
     /// Whether nothing is lost when the name is forgotten.
     func isForgettable(lifetime: Duration, at now: MonotonicTime) -> Bool {
-        now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && !$0.circuit.isOpen }
+        now >= resolvedAt + lifetime && entries.allSatisfy { $0.inFlight == 0 && $0.circuit.isForgettable(at: now) }
+    }
+
+    /// When there are so many names, the oldest are forgotten.
+    static let limit = 4_096
+
+    /// Forgets the names that can be forgotten, and at the limit the quarter that was resolved first.
+    static func forget(_ names: inout [String: NameAddresses], lifetime: Duration, at now: MonotonicTime) {
+        names = names.filter { !$0.value.isForgettable(lifetime: lifetime, at: now) }
+        guard names.count >= limit else { return }
+        let oldest = names.sorted { $0.value.resolvedAt < $1.value.resolvedAt }.prefix(names.count - limit * 3 / 4)
+        for (name, _) in oldest { names[name] = nil }
     }
 
     /// Takes the addresses that libcurl has resolved. Those that are known keep their state.
@@ -62,11 +82,9 @@ struct NameAddresses: Sendable {
         let working = left.filter { !entries[$0].circuit.isLeftOut(at: now) }
         var candidates = working.filter { entries[$0].address.family == family }
         if candidates.isEmpty {
-            // Never leaves out all.
+            // Never leaves out all: those that are left take turns as if they worked.
             guard working.isEmpty else { return nil }
             candidates = left.filter { entries[$0].address.family == family }
-            let next = candidates.min { end(of: $0) < end(of: $1) }
-            return next.map { connect($0, at: now) }
         }
         let others = candidates.filter { !avoided.contains(entries[$0].text) }
         if !others.isEmpty { candidates = others }
@@ -79,8 +97,6 @@ struct NameAddresses: Sendable {
         return next.map { connect($0, at: now) }
     }
 
-    private func end(of index: Int) -> MonotonicTime { entries[index].circuit.leftOutUntil ?? .distantFuture }
-
     private mutating func connect(_ index: Int, at now: MonotonicTime) -> SocketAddress {
         connections += 1
         entries[index].lastConnection = connections
@@ -88,10 +104,49 @@ struct NameAddresses: Sendable {
         return entries[index].address
     }
 
+    /// Whether requests must not share connections: libcurl would give them a multiplexed one to a silent address, which is busy
+    /// with requests that wait for their timeout.
+    var needsNewConnection: Bool {
+        entries.contains { $0.circuit.isSilent && $0.inFlight > 0 } && entries.contains { !$0.circuit.isOpen }
+    }
+
+    /// The addresses that failed before another one was connected to. libcurl tries the next address of a family after the one
+    /// before it has failed, but IPv6 and IPv4, and TCP and QUIC, at once: who only lost that race may work.
+    static func failed(before used: SocketAddress, of tried: [Attempt]) -> [SocketAddress] {
+        guard let end = tried.firstIndex(where: { $0.address == used }),
+            !tried.contains(where: { !$0.isStream && $0.address == used })
+        else { return [] }
+        return tried[..<end].filter { $0.isStream && $0.address.family == used.family }.map(\.address)
+    }
+
     /// Changes the state of an address; nothing for one that the name has no more.
     mutating func update<Result>(_ address: SocketAddress, _ change: (inout Entry) -> Result?) -> Result? {
         guard let index = entries.firstIndex(where: { $0.address == address }) else { return nil }
         return change(&entries[index])
+    }
+
+    /// For how long a response counts more than the report of another process.
+    static let trust = Duration.seconds(2)
+
+    /// Applies what another process found out about an address. That it fails is not believed if the address has just responded
+    /// to this process, or if more than half of the addresses would be left out.
+    ///
+    /// - Parameter text: the address as libcurl writes it.
+    /// - Returns: whether something has changed, and the address if its idle connections should not be used any more.
+    mutating func adopt(_ report: CircuitReport, of text: some StringProtocol, at now: MonotonicTime)
+        -> (hasChanged: Bool, leaves: SocketAddress?)
+    {
+        guard let index = entries.firstIndex(where: { $0.text == text }) else { return (false, nil) }
+        let entry = entries[index]
+        let leftOut = entries.indices.filter { $0 != index && entries[$0].circuit.isLeftOut(at: now) }.count
+        if report != .closed {
+            let hasResponded = entry.respondedAt.map { now < $0 + Self.trust } ?? false
+            guard !hasResponded, (leftOut + 1) * 2 <= entries.count else { return (false, nil) }
+        }
+        let hasChanged = entries[index].circuit.adopt(report, at: now)
+        // Another one works, as no more than half of them are left out.
+        let leaves = hasChanged && report != .closed && !entry.circuit.isOpen
+        return (hasChanged, leaves ? entry.address : nil)
     }
 
     /// Notes that a request uses a connection.

@@ -57,6 +57,8 @@ final class EasyHandle: CallbackContext {
         var shape = Shape.get
         var customMethod: String?
         var headerLines: [String] = []
+        /// Whether it was made to open a connection, which only a reset undoes.
+        var opensConnection = false
         /// The first option that libcurl refused. Until the next reset, no transfer may use the handle.
         var firstFailure: (option: CURLoption, code: CURLcode)?
     }
@@ -287,6 +289,12 @@ final class EasyHandle: CallbackContext {
         }
     }
 
+    /// Has the transfer open a connection, whatever is in the pool.
+    func openNewConnection() {
+        applied.opensConnection = true
+        set(CURLOPT_FRESH_CONNECT, 1)
+    }
+
     /// Sets the handle up, like ``prepare(for:)``, to send a request again within the remaining time; after a failure, on
     /// a new connection.
     func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
@@ -335,7 +343,8 @@ final class EasyHandle: CallbackContext {
         let isUnusual =
             transfer.plan.needsReset || transfer.progress != nil || applied.shape == .upload
             || wasRepeated || keepsChallenge
-            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || applied.firstFailure != nil
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || applied.opensConnection
+            || applied.firstFailure != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         setAllOptions()

@@ -11,8 +11,8 @@ final class AddressUse {
     /// The addresses that libcurl offers, while it is made to offer all.
     @exclusivity(unchecked) fileprivate var listing: [(address: SocketAddress, isAllowed: Bool)]?
     @exclusivity(unchecked) fileprivate var listings = 0
-    /// The addresses that were tried for the connection, and whether by TCP.
-    @exclusivity(unchecked) fileprivate var tried: [(address: SocketAddress, isStream: Bool)] = []
+    /// The addresses that were tried for the connection.
+    @exclusivity(unchecked) fileprivate var tried: [NameAddresses.Attempt] = []
     /// The address of the connection.
     @exclusivity(unchecked) fileprivate var used: SocketAddress?
     @exclusivity(unchecked) fileprivate var isNew = false
@@ -63,7 +63,7 @@ extension Engine {
             goingOn.append(transfer)
             return names[origin] == nil
         }
-        use.tried.append((chosen, isStream))
+        use.tried.append(NameAddresses.Attempt(address: chosen, isStream: isStream))
         if let used = transfer.request.context.usedAddresses, let address = IPAddress(bytes: chosen.host) {
             used.insert(address.description)
         }
@@ -93,7 +93,8 @@ extension Engine {
     private static let rememberedNames = 1_024
 
     private func forgetNames() {
-        names = names.filter { !$0.value.isForgettable(lifetime: listLifetime, at: now) }
+        NameAddresses.forget(&names, lifetime: listLifetime, at: now)
+        noteCircuits()
     }
 
     /// Notes the address of the connection that carries a request.
@@ -109,9 +110,7 @@ extension Engine {
         if let used = use.used {
             // A connection that was open already.
             transfer.request.context.usedAddresses?.insert(text)
-            // Those that were tried before the one that was connected to.
-            for (address, isStream) in use.tried where isStream {
-                if address == used { break }
+            for address in NameAddresses.failed(before: used, of: use.tried) {
                 fail(address, origin) { $0.connectionFailed(at: $1) }
             }
         }
@@ -155,25 +154,54 @@ extension Engine {
         guard !use.hasResponse, let used = use.used else { return }
         use.hasResponse = true
         let origin = transfer.target.origin
-        let text = names[origin]?.update(used) { $0.circuit.responded(isNew: use.isNew) ? $0.text : nil }
+        let text = names[origin]?.update(used) { entry in
+            entry.respondedAt = now
+            return entry.circuit.responded(isNew: use.isNew) ? entry.text : nil
+        }
         if let text { report(.closed, text, origin) }
     }
 
-    /// Notes the end of a transfer.
-    func noteEnd(of transfer: Transfer, _ use: AddressUse, _ result: Result<HTTPResponse, NetworkError>) {
+    /// Notes the end of a transfer. Returns the address of its connection if that is silent and no other request uses one to it.
+    func noteEnd(
+        of transfer: Transfer, _ use: AddressUse, _ result: Result<HTTPResponse, NetworkError>
+    ) -> SocketAddress? {
+        let (origin, used) = (transfer.target.origin, use.used)
+        record(result, of: transfer, use)
+        leave(use, origin)
+        guard let used else { return nil }
+        return names[origin]?.update(used) { $0.circuit.isSilent && $0.inFlight == 0 ? $0.address : nil }
+    }
+
+    private func record(_ result: Result<HTTPResponse, NetworkError>, of transfer: Transfer, _ use: AddressUse) {
         let origin = transfer.target.origin
-        defer { leave(use, origin) }
         stopConnecting(transfer)
         switch result {
         case .success: noteResponse(to: transfer, use)
         case .failure(let error):
-            guard !use.hasResponse, !transfer.head.hasBegun, error.saysAddressFails else { return }
+            guard !use.hasResponse, !transfer.head.hasBegun,
+                error.kind.saysAddressFails(isConnected: use.used != nil)
+            else { return }
             if let used = use.used {
                 fail(used, origin) { $0.requestFailed(isNew: use.isNew, at: $1) }
             } else {
-                for (address, _) in use.tried { fail(address, origin) { $0.connectionFailed(at: $1) } }
+                for address in failedAddresses(transfer, use, error) {
+                    fail(address, origin) { $0.connectionFailed(at: $1) }
+                }
             }
         }
+    }
+
+    /// The addresses that a transfer without a connection has found to fail.
+    private func failedAddresses(_ transfer: Transfer, _ use: AddressUse, _ error: NetworkError) -> [SocketAddress] {
+        switch error.kind {
+        case .connect, .timeout: return use.tried.map(\.address)
+        default: break
+        }
+        // One of them was connected to, and failed in the handshake.
+        let text = transfer.handle?.text(CURLINFO_PRIMARY_IP)
+        let known = names[transfer.target.origin]?.entries.first { $0.text == text }?.address
+        guard let last = known ?? use.tried.last?.address else { return [] }
+        return NameAddresses.failed(before: last, of: use.tried) + [last]
     }
 
     private func leave(_ use: AddressUse, _ origin: String) {
@@ -201,11 +229,10 @@ extension Engine {
     /// Applies what another process found out about an address.
     func adopt(_ report: CircuitReport, of circuit: String) {
         let parts = circuit.split(separator: " ")
-        guard parts.count == 2, case let origin = String(parts[0]),
-            let address = names[origin]?.entries.first(where: { $0.text == parts[1] })?.address
+        guard parts.count == 2, let change = names[String(parts[0])]?.adopt(report, of: parts[1], at: now),
+            change.hasChanged
         else { return }
-        _ = names[origin]?.update(address) { $0.circuit.adopt(report, at: now) }
-        if report != .closed { shutDownIdle(to: address) }
+        if let address = change.leaves { shutDownIdle(to: address) }
         noteCircuits()
     }
 
@@ -216,16 +243,6 @@ extension Engine {
             for entry in name.entries { all["\(origin) \(entry.text)"] = entry.circuit.leftOutUntil }
         }
         addressCircuits.set(all)
-    }
-}
-
-extension NetworkError {
-    /// Whether the error may be that of one address, as with `CircuitBreakerPolicy` that of a host.
-    fileprivate var saysAddressFails: Bool {
-        switch kind {
-        case .connect, .tls, .timeout, .connectionLost, .protocolViolation: true
-        default: false
-        }
     }
 }
 

@@ -45,6 +45,11 @@ extension Engine {
         } catch {
             return failedStarts.append((transfer, error))
         }
+        if transfer.addresses != nil, isMultiplexed(transfer),
+            names[transfer.target.origin]?.needsNewConnection == true
+        {
+            handle.openNewConnection()
+        }
         if transfer.plan.isLive {
             guard let live = services?.live.handle else {
                 return failedStarts.append((transfer, EngineFailure.noResources("memory for a live connection")))
@@ -180,13 +185,14 @@ extension Engine {
         case .waiting: leaveQueue(transfer, priority: transfer.machine.priority)
         case .running:
             runningCount -= 1
-            if let use = transfer.addresses { noteEnd(of: transfer, use, result) }
+            let silent = transfer.addresses.flatMap { noteEnd(of: transfer, $0, result) }
             if let handle = transfer.handle {
                 transfer.handle = nil
                 if transfer.mayHoldBytes { handle.dropPausedBytes() }
                 curl_multi_remove_handle(handle.multi, handle.curl)
                 handles.giveBack(handle, isLast: runningCount == 0)
             }
+            if let silent { shutDownIdle(to: silent) }
             if capacity.note(running: runningCount, now) { setCapacity() }
         case .new, .over: break
         }
