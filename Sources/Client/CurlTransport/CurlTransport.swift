@@ -378,7 +378,7 @@ package final class CurlTransport: Transport {
     ) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {
             guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
-            let prepared = try PreparedBody(body, key: request.idempotencyKey, handler)
+            let prepared = try PreparedBody(body, request.boundarySeed, handler)
             if request.trailers != nil { return prepared.chunked }
             return sendsInPieces || request.maxSendRate != nil ? prepared.inPieces : prepared
         }
@@ -387,5 +387,12 @@ package final class CurlTransport: Transport {
         case .post, .put, .patch: return .bytes(Data())
         default: return nil
         }
+    }
+}
+
+extension HTTPRequest {
+    /// What the boundary of a form is made of. An outbox keeps a text for it, so that each attempt sends the same bytes.
+    fileprivate var boundarySeed: MultipartSource.Seed? {
+        userInfo["outbox"]?["boundary"]?.string.map { .kept($0) } ?? idempotencyKey.map { .key($0) }
     }
 }

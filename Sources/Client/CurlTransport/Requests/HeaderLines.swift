@@ -177,7 +177,8 @@ final class HeaderLines: Sendable {
     }
 
     private static func checkTransferEncoding(_ value: String?, body: PreparedBody?) throws(NetworkError) {
-        let isUnknownLength = body != nil && body?.length == nil
+        // The field is not sent with a form, whose length is known.
+        let isUnknownLength = body != nil && body?.length == nil || body?.boundary != nil
         guard let value, !(value.lowercased() == "chunked" && isUnknownLength) else { return }
         throw .invalidRequest(
             "Transfer-Encoding \"\(value.escaped)\" cannot be set; leave it out, since a body of unknown length is "

@@ -14,10 +14,10 @@ final class MultipartSource: BodySource, @unchecked Sendable {
     private var index = 0
 
     /// - Parameters:
-    ///   - key: the idempotency key of the request.
+    ///   - seed: makes the boundary; `nil` for a random one.
     ///   - handler: receives what is read of files, which it counts from 0. Fields have no number.
-    init(_ files: [UploadFile], key: String?, _ handler: BodyHandler?) throws(NetworkError) {
-        boundary = try Self.boundary(of: files, key: key)
+    init(_ files: [UploadFile], _ seed: Seed?, _ handler: BodyHandler?) throws(NetworkError) {
+        boundary = Self.boundary(seed)
         var pieces: [any BodySource] = []
         var (frame, fileCount) = ("", 0)
         for file in files {
@@ -60,31 +60,28 @@ final class MultipartSource: BodySource, @unchecked Sendable {
         }
     }
 
-    /// A text that no part contains. It is random, or, for a request with an idempotency key, a digest of the key and the
-    /// parts: the same for each attempt, and unknown to who has written a part, because that would have to contain its own
-    /// digest. Of a file, its version stands for its content.
-    static func boundary(of files: [UploadFile], key: String?) throws(NetworkError) -> String {
-        let dashes = String(repeating: "-", count: 24)
-        let random = dashes + Hexadecimal.random(byteCount: 16)
-        guard let key else { return random }
-        var digest = MessageDigest(.sha256)
-        digest.update(Data(key.utf8))
-        for file in files {
-            var about = "\n\(file.name)\n\(file.fileName ?? "")\n\(file.contentType ?? "")\n"
-            switch file.source {
-            case .data(let data):
-                about += "\(data.count)\n"
-                digest.update(data)
-            case .path(let path):
-                let version = try UploadedFile.version(of: path)
-                about += "\(version.size) \(version.seconds) \(version.nanoseconds) \(version.inode)\n"
-            // Its bytes may be others each time.
-            case .stream: return random
+    /// What makes a boundary: the same for each attempt of a request, and unknown to who writes a part.
+    enum Seed {
+        /// A random text that is kept with the request.
+        case kept(String)
+        /// The idempotency key, which may be guessed. So a secret of the process is added.
+        case key(String)
+    }
+
+    private static let secret = Hexadecimal.random(byteCount: 32)
+
+    /// - Parameter seed: `nil` for a random boundary.
+    static func boundary(_ seed: Seed?) -> String {
+        let text =
+            switch seed {
+            case .kept(let text): text
+            case .key(let key): "\(secret) \(key)"
+            case nil: Hexadecimal.random(byteCount: 16)
             }
-            digest.update(Data(about.utf8))
-        }
-        guard let bytes = try? digest.finalize() else { return random }
-        return dashes + MessageDigest.hexadecimal(bytes.prefix(16))
+        var digest = MessageDigest(.sha256)
+        digest.update(Data(text.utf8))
+        let digits = (try? digest.finalize()).map { MessageDigest.hexadecimal($0.prefix(16)) }
+        return String(repeating: "-", count: 24) + (digits ?? Hexadecimal.random(byteCount: 16))
     }
 
     var length: Int64? {

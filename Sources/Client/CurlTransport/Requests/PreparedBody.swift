@@ -12,8 +12,8 @@ enum PreparedBody: Sendable {
     /// progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
-    /// - Parameter key: the idempotency key of the request.
-    init(_ body: HTTPBody, key: String? = nil, _ handler: BodyHandler? = nil) throws(NetworkError) {
+    /// - Parameter seed: makes the boundary of a form; `nil` for a random one.
+    init(_ body: HTTPBody, _ seed: MultipartSource.Seed? = nil, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):
             // A body with parameters was encoded earlier, so this one has none: it is an empty object or form.
@@ -31,7 +31,7 @@ enum PreparedBody: Sendable {
             }
             self = .source(MeteredSource.of(StreamSource(stream), stream.reportsProgress ? nil : handler))
         case .multipart(let files):
-            self = .source(try MultipartSource(files, key: key, handler))
+            self = .source(try MultipartSource(files, seed, handler))
         }
     }
 

@@ -71,8 +71,8 @@ final class StreamSource: BodySource {
     }
 
     func rewind() -> Bool {
-        let hasStarted = state.withLock { $0.delivered > 0 || !$0.chunk.isEmpty || $0.end != nil }
-        guard hasStarted else { return true }
+        // What was read ahead, but not delivered, is still the beginning.
+        guard state.withLock({ $0.delivered > 0 || $0.end != nil }) else { return true }
         guard stream.isReplayable else { return false }
         stop()
         return true

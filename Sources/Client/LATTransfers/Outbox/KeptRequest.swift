@@ -91,7 +91,9 @@ struct KeptRequest: Sendable {
 
         private func complete(_ options: inout RequestOptions, _ row: OutboxRow) {
             options.priority = options.priority ?? RequestPriority(rawValue: Int(row.priority))
-            options.userInfo["outbox"] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
+            var entry: [String: JSONValue] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
+            entry["boundary"] = json["boundary"]
+            options.userInfo["outbox"] = .object(entry)
         }
     }
 

@@ -197,6 +197,9 @@ public final class Outbox: Sendable {
         object["headers"] = headers.kept()
         object["options"] = try options.kept()
         if let body { object["body"] = try await writer.keep(body) }
+        if object["files"] != nil || object["body"]?["parts"] != nil {
+            object["boundary"] = .string(HTTPRequest.randomIdempotencyKey())
+        }
         row.request = try JSONValue.object(object).data(sortedKeys: false)
         row.body = writer.inline
         row.size = Int64(row.request.count + row.body.count) + writer.fileSize

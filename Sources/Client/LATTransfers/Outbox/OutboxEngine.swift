@@ -54,6 +54,8 @@ final class OutboxEngine: @unchecked Sendable {
         var isHeld = false
         /// The number of ends that wait for no more.
         var enough = 1
+        /// How many ends came within the time that they may wait.
+        var mostTogether = Int.max
     }
 
     let folder: String
@@ -161,6 +163,8 @@ final class OutboxEngine: @unchecked Sendable {
     private func endHold() {
         let isTurn = inbox.withLock { inbox in
             inbox.isHeld = false
+            // The other calls take longer, so their ends are not waited for.
+            if inbox.endings.count < inbox.enough { inbox.mostTogether = max(1, inbox.endings.count) }
             defer { inbox.isScheduled = inbox.isScheduled || !inbox.endings.isEmpty }
             return !inbox.isScheduled && !inbox.endings.isEmpty
         }
@@ -218,8 +222,11 @@ final class OutboxEngine: @unchecked Sendable {
         }
         defer {
             // Half of the calls go on while the others wait, so that neither the network nor the disk stands still.
-            let enough = max(1, (running.count - limited) / 2)
-            inbox.withLock { ($0.isBusy, $0.enough) = (false, enough) }
+            let half = max(1, (running.count - limited) / 2)
+            inbox.withLock { inbox in
+                if work.endings.count > inbox.mostTogether { inbox.mostTogether = .max }
+                (inbox.isBusy, inbox.enough) = (false, min(half, inbox.mostTogether))
+            }
         }
         add(work.addings)
         for command in work.commands { command(self) }

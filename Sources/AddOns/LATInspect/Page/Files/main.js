@@ -192,8 +192,10 @@ async function showOutboxes(change) {
     if (!answer?.ok) toast(await reason(answer));
   }
   const response = await ask('outbox'), boxes = response?.ok ? await response.json() : [], focused = document.activeElement.id;
+  // A button that is being pressed would lose its click.
+  if (outboxes.querySelector('button:active')) return;
   set(outboxes, {}, outboxView(boxes, showOutboxes));
-  if (focused) $(focused)?.focus();
+  if (focused) $(focused)?.focus({ preventScroll: true });
 }
 setInterval(() => { if (!document.hidden && !store.paused) showOutboxes(); }, 1000);
 function theme() {

@@ -1,8 +1,8 @@
 // The entries of outboxes: dead letters first, then those that wait, in their order.
 import { count, dotted, h, size, time } from './dom.js';
 
-// The entry whose second click drops it.
-let armed;
+// The entry whose second click drops it, for five seconds.
+let armed, disarm;
 
 const titles = ['Entry', 'State', 'Request', 'Group, tag', 'Attempts', 'Size', 'Added', 'Next, expires', 'Reason', ''];
 const dead = ['refused', 'expired', 'givenUp'];
@@ -15,6 +15,8 @@ function buttons({ id, state }, folder, act) {
   const button = (action, title, onclick) => h('button', { id: `${action} ${key}`, 'aria-label': `${title} entry ${id}`, onclick }, title);
   function drop() {
     armed = isArmed ? undefined : key;
+    clearTimeout(disarm);
+    disarm = setTimeout(() => { armed = undefined; }, 5000);
     act(isArmed && { folder, id, action: 'drop' });
   }
   return h('div', 'acts', state !== 'answered' && button('retry', state === 'waiting' ? 'Send now' : 'Retry', () => act({ folder, id, action: 'retry' })),

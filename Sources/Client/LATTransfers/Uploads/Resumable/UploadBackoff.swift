@@ -9,13 +9,17 @@ struct UploadBackoff {
     private let retries: Int
     private let longestRetryAfter: Duration
     private let budget: RetryBudget
+    private let isPaid: Bool
     private var conflicts = 0
 
     /// A server that still writes what an interrupted request sent needs a moment, whatever the policy says.
     private static let maxConflicts = 20
 
-    /// - Parameter limit: The most repetitions, if the policy allows more.
-    init(_ order: UploadOrder, atMost limit: Int = .max) {
+    /// - Parameters:
+    ///   - limit: The most repetitions, if the policy allows more.
+    ///   - isPaid: Whether they are paid from the manager's budget.
+    init(_ order: UploadOrder, atMost limit: Int = .max, isPaid: Bool = true) {
+        self.isPaid = isPaid
         let policy = order.retryPolicy
         backoff = Backoff(first: policy.firstWait, longest: policy.longestWait)
         retries = min(order.retries, limit)
@@ -27,11 +31,11 @@ struct UploadBackoff {
 
     /// The pause before the next attempt; `nil` if there were enough, or the manager's budget allows no more.
     mutating func next() -> Duration? {
-        backoff.failures < retries && budget.take() ? backoff.next(chance: .random(in: 0...1)) : nil
+        backoff.failures < retries && (!isPaid || budget.take()) ? backoff.next(chance: .random(in: 0...1)) : nil
     }
 
     /// Adds the share of a request to the budget, unless it is a repetition.
-    func begin() { if backoff.failures == 0 { budget.deposit() } }
+    func begin() { if backoff.failures == 0, conflicts == 0 { budget.deposit() } }
 
     mutating func next(after reason: UploadPlan.Again, _ response: HTTPResponse) -> Duration? {
         if reason == .conflict {

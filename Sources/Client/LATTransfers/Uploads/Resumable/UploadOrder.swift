@@ -105,7 +105,8 @@ struct UploadOrder: Sendable {
     /// - Parameter remainder: The request that succeeds while something is left.
     /// - Returns: Whether it is gone, or the server has no way to remove it. Then it expires there.
     func remove(_ message: UploadMessage, _ remainder: UploadMessage?) async -> Bool {
-        var backoff = UploadBackoff(self, atMost: 3)
+        // Not paid: what stays on the server may cost money.
+        var backoff = UploadBackoff(self, atMost: 3, isPaid: false)
         while true {
             let status = await answer(message)
             switch status {
