@@ -227,12 +227,15 @@ for (folder, names) in storeys {
 // The examples are packages of their own, like those of users. For CI, `scripts/examples` builds them as targets of this one, so that
 // the library is compiled once. Without access to what is for the package only, they use what a user sees.
 if let examples = Context.environment["LAT_EXAMPLES"]?.split(separator: " ").map(String.init) {
+    // Those whose names are generated have their table beside the sources.
     let generated = ["PriceService", "TypedNames"]
     package.targets += examples.map { name in
-        .executableTarget(
+        let isGenerated = generated.contains(name)
+        return .executableTarget(
             name: name, dependencies: ["LATNetworking", "LATTesting"] + exported.map { .byName(name: $0) },
-            path: "Examples/\(name)", sources: ["Sources"], packageAccess: false,
-            plugins: generated.contains(name) ? ["DomainTablePlugin"] : [])
+            path: isGenerated ? "Examples/\(name)" : "Examples/\(name)/Sources/\(name)",
+            sources: isGenerated ? ["Sources"] : nil, packageAccess: false,
+            plugins: isGenerated ? ["DomainTablePlugin"] : [])
     }
 }
 
