@@ -50,7 +50,7 @@ final class SelfSignedServer: Sendable {
         make.standardError = FileHandle.nullDevice
         try make.run()
         make.waitUntilExit()
-        FileManager.default.createFile(atPath: output, contents: nil)
+        _ = FileManager.default.createFile(atPath: output, contents: nil)
         let server = Process()
         server.executableURL = make.executableURL
         server.arguments = [
