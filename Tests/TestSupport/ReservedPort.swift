@@ -14,7 +14,8 @@ package final class ReservedPort: Sendable {
     ///   - port: The port; 0 for any free one.
     package init(_ address: String = "127.0.0.1", port: Int = 0) throws {
         let host = address.split(separator: ".").compactMap { UInt8($0) }
-        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        // SOCK_STREAM | SOCK_CLOEXEC
+        let descriptor = socket(AF_INET, 1 | 0o2000000, 0)
         guard let name = SocketAddress(host: host, port: UInt16(port)), name.call(bind, descriptor),
             let port = SocketAddress.own(of: descriptor)?.port
         else {
