@@ -57,7 +57,7 @@ import Testing
                 json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } }, servers: {} }"#, environment: nil)
             $0.accessories = [CallLogger(logger(handler))]
         }
-        #expect(try await FetchBook().startRequest(on: manager).model.genre.rawValue == "s3cret")
+        #expect(try await FetchBook().startRequest(on: manager).genre.rawValue == "s3cret")
         #expect(handler.entries.contains { $0.metadata["lat.type"] == "Genre" })
         #expect(!"\(handler.entries)".contains("s3cret"))
     }
