@@ -78,9 +78,8 @@ final class MultipartSource: BodySource, @unchecked Sendable {
             case .key(let key): "\(secret) \(key)"
             case nil: Hexadecimal.random(byteCount: 16)
             }
-        var digest = MessageDigest(.sha256)
-        digest.update(Data(text.utf8))
-        let digits = (try? digest.finalize()).map { MessageDigest.hexadecimal($0.prefix(16)) }
+        let digest = try? MessageDigest.of(Data(text.utf8), .sha256)
+        let digits = digest.map { MessageDigest.hexadecimal($0.prefix(16)) }
         return String(repeating: "-", count: 24) + (digits ?? Hexadecimal.random(byteCount: 16))
     }
 
