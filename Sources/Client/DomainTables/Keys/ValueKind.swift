@@ -122,41 +122,38 @@ extension ValueKind<String> {
     }
 }
 
-extension ValueKind<[String: ParameterEncoding.Arrays]> {
-    /// The styles of arrays by the names of parameters.
-    static var styles: Self {
-        let words = ParameterEncoding.Arrays.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+extension ValueKind {
+    /// One of the words of a type for each of some parameters.
+    ///
+    /// - Parameter form: what it is, for messages.
+    private static func words<Word: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ form: String
+    ) -> Self where Value == [String: Word] {
+        let words = Word.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
         return ValueKind(
             ValueForm(
-                "names with the words of `arrays`",
-                schema: #"{ "type": "object", "additionalProperties": { "enum": [\#(words)] } }"#),
+                form, schema: #"{ "type": "object", "additionalProperties": { "enum": [\#(words)] } }"#),
             read: { reader, node, key in
-                var styles: [String: ParameterEncoding.Arrays] = [:]
+                var values: [String: Word] = [:]
                 for (member, _) in reader.entries(of: node, called: "\"\(key)\"", each: "parameter") {
-                    styles[member.key] = reader.choice(member.value, member.key, ParameterEncoding.Arrays.self)?.value
+                    values[member.key] = reader.choice(member.value, member.key, Word.self)?.value
                 }
-                return styles
+                return values
             },
             text: { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.rawValue)" }.joined(separator: ", ") })
     }
 }
 
+extension ValueKind<[String: ParameterEncoding.Arrays]> {
+    /// The styles of arrays by the names of parameters.
+    static var styles: Self { words("names with the words of `arrays`") }
+}
+
 extension ValueKind<[String: DomainTable.ParameterNote]> {
     /// Types by the names of parameters.
     static var documentedParameters: Self {
-        let words = DomainTable.ParameterNote.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-        return ValueKind(
-            ValueForm(
-                "names with a type of JSON or `any`, and `?` where the parameter may be left out: `{ page: \"integer?\" }`",
-                schema: #"{ "type": "object", "additionalProperties": { "enum": [\#(words)] } }"#),
-            read: { reader, node, key in
-                var notes: [String: DomainTable.ParameterNote] = [:]
-                for (member, _) in reader.entries(of: node, called: "\"\(key)\"", each: "parameter") {
-                    notes[member.key] = reader.choice(member.value, member.key, DomainTable.ParameterNote.self)?.value
-                }
-                return notes
-            },
-            text: { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.rawValue)" }.joined(separator: ", ") })
+        words(
+            "names with a type of JSON or `any`, and `?` where the parameter may be left out: `{ page: \"integer?\" }`")
     }
 }
 
