@@ -289,7 +289,7 @@ import Testing
             let call = Call(HTTPRequest("GET", "http://h/a"))
             var composed = call.request
             authorize(&composed)
-            return DuplicateKey(sharing: call, composed: composed, secrets: .standard)
+            return DuplicateKey(sharing: call, composed: composed)
         }
         let keys = [
             key(), key { $0.authentication = .bearer(token: "1") }, key { $0.authentication = .bearer(token: "2") },
@@ -304,8 +304,7 @@ import Testing
     @Test func volatileParametersAreIgnoredWhenSharing() {
         func key(_ time: Int) -> DuplicateKey? {
             let request = HTTPRequest("POST", "http://h/a?t=\(time)&x=1", body: .json(["t": time, "y": 1]))
-            return DuplicateKey(
-                sharing: Call(request), composed: request, secrets: .standard, volatileParameters: ["t"])
+            return DuplicateKey(sharing: Call(request), composed: request, volatileParameters: ["t"])
         }
         #expect(key(1) == key(2) && key(1) != nil)
     }
@@ -327,6 +326,42 @@ import Testing
                 }
             }
             try await group.waitForAll()
+        }
+    }
+
+    /// A response of one tenant does not reach another, whoever adds the field that names the tenant.
+    @Test(arguments: [true, false])
+    func callsWithOtherFieldsOfTheirOwnAreNotShared(byInterceptor: Bool) async throws {
+        let server = try MockServer()
+        server.fallback { .text($0.headers["X-Tenant"] ?? "") }
+        let manager = try CentralRequestManager.make {
+            $0.duplicates = .coalesce
+            if byInterceptor {
+                $0.interceptors = [Tenant()]
+            } else {
+                $0.headerProvider = { _ in ["X-Tenant": Caller.name] }
+            }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    let text = try await Caller.$name.withValue("\(number)") {
+                        try await manager.startRequest("GET", server.url("/me")).text
+                    }
+                    #expect(text == "\(number)")
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private struct Tenant: Interceptor {
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            var request = request
+            request.headers["X-Tenant"] = Caller.name
+            return try await next(request)
         }
     }
 

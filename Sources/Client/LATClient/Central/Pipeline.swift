@@ -43,7 +43,7 @@ final class Pipeline: Sendable {
         hasParameterProvider = configuration.parameterProvider != nil
 
         sharing = SharingStage(
-            configuration.duplicates, secrets: configuration.secrets, volatileParameters: volatileParameters)
+            configuration.duplicates, volatileParameters: volatileParameters)
         let composition = CompositionStage(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
             headerProvider: configuration.headerProvider, parameterProvider: configuration.parameterProvider,

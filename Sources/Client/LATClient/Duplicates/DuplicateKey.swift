@@ -3,11 +3,12 @@ import HTTPCore
 import ResponseCache
 
 /// What makes two requests equal: method, URL, parameters, their own headers, the body, the settings that
-/// affect the response, and, for requests that share a response, credentials, partition and rows.
+/// affect the response, and, for requests that share a response, all fields as they are sent, partition and rows.
 struct DuplicateKey: Hashable, Sendable {
     private var request: HTTPRequest
     private let simulation: Simulation?
-    private var credentials: HTTPHeaders?
+    /// All fields as they are sent.
+    private var sent: HTTPHeaders?
     private var partition: ExactText?
     /// The names of the rows, because the rows decide whether a response is stored.
     private var rows: [ExactText?] = []
@@ -31,18 +32,17 @@ struct DuplicateKey: Hashable, Sendable {
         self.simulation = simulation
     }
 
-    /// The key of a call that shares its response, including credentials, partition and rows.
+    /// The key of a call that shares its response, including the fields that are sent, partition and rows.
     ///
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.
-    ///   - secrets: the fields that hold credentials.
     ///   - volatileParameters: the parameters that equal requests may differ in, besides those of the row.
-    init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []) {
+    init?(sharing call: Call, composed: HTTPRequest, volatileParameters: Set<String> = []) {
         // A shared call could deliver a cached response before the network's to one of its callers only.
         guard call.details.deliversCached == nil else { return nil }
         let rule = KeyRule(volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
         var compared = call.request
-        // As sent: interceptors and the parameter provider may have added what belongs to one user.
+        // As sent: interceptors and providers may have added what belongs to one user or tenant.
         compared.method = composed.method
         compared.url = rule.reduced(composed.url)
         compared.body = composed.body
@@ -55,12 +55,7 @@ struct DuplicateKey: Hashable, Sendable {
         // An authenticator may set these instead of a field.
         request.authentication = composed.authentication
         request.tls = composed.tls
-        credentials = Self.sorted(
-            HTTPHeaders(
-                composed.headers.filter {
-                    secrets.contains(header: $0.name) || composed.context.rowSecrets.contains(header: $0.name)
-                }
-                .map { ($0.name, $0.value) }))
+        sent = Self.sorted(composed.headers)
         partition = call.details.partition.map(ExactText.init)
         rows = [call.details.row?.domain, call.details.row?.server].map { $0.map(ExactText.init) }
     }

@@ -62,13 +62,11 @@ final class SharingStage: Stage {
     }
 
     private let standard: DuplicatePolicy
-    private let secrets: Secrets
     private let volatileParameters: Set<String>
     private let state = Mutex(State())
 
-    init(_ standard: DuplicatePolicy, secrets: Secrets = .standard, volatileParameters: Set<String> = []) {
+    init(_ standard: DuplicatePolicy, volatileParameters: Set<String> = []) {
         self.standard = standard
-        self.secrets = secrets
         self.volatileParameters = volatileParameters
     }
 
@@ -86,7 +84,7 @@ final class SharingStage: Stage {
         let call = chain.call
         guard
             let key = DuplicateKey(
-                sharing: call, composed: request, secrets: secrets, volatileParameters: volatileParameters)
+                sharing: call, composed: request, volatileParameters: volatileParameters)
         else {
             return try await chain.proceed(request)
         }
