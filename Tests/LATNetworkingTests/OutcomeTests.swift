@@ -46,6 +46,36 @@ import Testing
         #expect(response.text == "yes")
     }
 
+    /// RFC 9110 §15.3.7: a part answers a `Range`. Without one its body would pass for the whole.
+    @Test(arguments: [
+        (206, "bytes 0-4/100", false), (206, "bytes 95-99/*", false), (200, "bytes 0-4/100", false),
+        (206, "bytes 0-4/5", true), (200, "bytes 0-4/5", true), (206, "items 0-4/100", true), (206, "", true),
+    ])
+    func partIsNoSuccessUnlessItWasAskedFor(_ status: Int, _ range: String, _ isWhole: Bool) async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            MockReply.text("hello", status: status).header("Content-Range", range.isEmpty ? "0-4/100" : range)
+        }
+        let manager = try CentralRequestManager.make()
+        let (url, message) = (server.url(), "with a part (Content-Range: \(range)) though the whole was requested")
+        for error in [
+            await failure { try await manager.startRequest("GET", url) },
+            await failure { try await manager.stream(HTTPRequest("POST", url)) },
+            await failure {
+                _ = try await EntityCall(Route("GET", url: url), as: String.self).startRequest(on: manager)
+            },
+        ] {
+            #expect((error?.kind == .protocolViolation && error?.message.contains(message) == true) == !isWhole)
+            #expect((error == nil) == isWhole)
+        }
+        #expect(try await manager.send(HTTPRequest("GET", url)).text == "hello")
+        var asking = HTTPRequest("GET", url, headers: ["Range": "bytes=0-4"])
+        #expect(try await manager.startRequest(asking).text == "hello")
+        asking = HTTPRequest("GET", url)
+        asking.acceptedStatuses = [status]
+        #expect(try await manager.startRequest(asking).text == "hello")
+    }
+
     @Test func emptyBodiesAreSuccesses() async throws {
         let server = try MockServer()
         server.route("GET", "/204") { _ in .status(204) }

@@ -68,6 +68,13 @@ import Testing
         #expect(Hedge.isSample(HTTPResponse(status: status, url: "http://h/")) == isSample)
     }
 
+    @Test func partThatNobodyAskedForEndsNoWait() {
+        var response = HTTPResponse(status: 206, url: "http://h/")
+        #expect(Hedge.isGood(.success(response), to: HTTPRequest("GET", "http://h/")))
+        response.isUnaskedPart = true
+        #expect(!Hedge.isGood(.success(response), to: HTTPRequest("GET", "http://h/")))
+    }
+
     @Test func shareHoldsOverTenSeconds() {
         var share = HedgeShare()
         var hedges = 0

@@ -71,6 +71,12 @@ public struct HTTPResponse: Sendable {
         set { change { $0.requestMethod = newValue } }
     }
 
+    /// Whether the body is a part of the content though the request, as it was sent, asked for the whole.
+    package var isUnaskedPart: Bool {
+        get { facts.isUnaskedPart }
+        set { change { $0.isUnaskedPart = newValue } }
+    }
+
     /// What is rarely read, so that a copy of a response copies one reference to it. It changes only while one response
     /// refers to it, which makes it `Sendable`.
     private final class Facts: @unchecked Sendable {
@@ -83,6 +89,7 @@ public struct HTTPResponse: Sendable {
         var standsInFor: NetworkError?
         var coding: CodingRules?
         var requestMethod: HTTPMethod?
+        var isUnaskedPart = false
 
         init(_ trailers: HTTPHeaders, _ redirects: [Redirect], _ timings: Timings) {
             (self.trailers, self.redirects, self.timings) = (trailers, redirects, timings)
@@ -92,6 +99,7 @@ public struct HTTPResponse: Sendable {
             self.init(other.trailers, other.redirects, other.timings)
             (output, connection, attempts) = (other.output, other.connection, other.attempts)
             (standsInFor, coding, requestMethod) = (other.standsInFor, other.coding, other.requestMethod)
+            isUnaskedPart = other.isUnaskedPart
         }
     }
 

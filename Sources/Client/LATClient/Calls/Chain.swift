@@ -110,10 +110,13 @@ final class StageTable: Sendable {
 
     /// Sends a request without recording it, for a call that no stage sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
-        switch sender {
-        case .engine(let engine): try await engine.send(request, for: call)
-        case .custom(let transport): try await send(request, for: call, by: transport)
-        }
+        var response =
+            switch sender {
+            case .engine(let engine): try await engine.send(request, for: call)
+            case .custom(let transport): try await send(request, for: call, by: transport)
+            }
+        if Verdict.isUnaskedPart(response, of: request) { response.isUnaskedPart = true }
+        return response
     }
 
     @inline(never)

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import ResponseCache
 
 /// The result of an entity's request: the model, its response and its envelope.
 public struct Reply<Model: Sendable>: Sendable {
@@ -18,7 +19,7 @@ public struct Reply<Model: Sendable>: Sendable {
 }
 
 /// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which
-/// confirms that the caller's copy is current.
+/// confirms that the caller's copy is current. A part of the content is none if the whole was asked for.
 package enum Verdict {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20
@@ -28,7 +29,20 @@ package enum Verdict {
         return isStandardSuccess(response)
     }
 
-    static func isStandardSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
+    static func isStandardSuccess(_ response: HTTPResponse) -> Bool {
+        response.isSuccess && !response.isUnaskedPart || response.status == 304
+    }
+
+    /// Whether a response has only a part of the content though its request, as it was sent, asked for the whole (RFC 9110
+    /// §15.3.7). A 206 without a range of bytes is none: some APIs answer a page of a list with it.
+    static func isUnaskedPart(_ response: HTTPResponse, of request: HTTPRequest) -> Bool {
+        guard let field = response.headers["Content-Range"], response.isSuccess, request.method != .head,
+            request.headers["Range"] == nil
+        else { return false }
+        guard response.status == 206 else { return ContentRange.isPart(status: response.status, response.headers) }
+        guard case .part(let range, let total)? = ContentRange(field) else { return false }
+        return range != 0..<(total ?? range.upperBound)
+    }
 
     /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
     static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {
@@ -54,6 +68,13 @@ package enum Verdict {
 
     /// The error for a response that is not a success.
     package static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
+        if response.isUnaskedPart {
+            return NetworkError(
+                .protocolViolation,
+                message: "the server answered \(response.status) with a part (Content-Range: "
+                    + "\(URLText.visible(response.headers["Content-Range"] ?? ""))) though the whole was requested",
+                request: request, response: response)
+        }
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let said = said(response)
         let words = Redactor.scrubbed(reason + said, of: request)
