@@ -50,6 +50,20 @@ import Testing
         #expect(inURL == header("eve", "pw"))
     }
 
+    @Test func userOfTheURLSelectsItsEntry() async throws {
+        let file =
+            "machine shop.example login ada password one\nmachine shop.example login \"b b\" password two\n"
+            + "default login carl password three"
+        func asked(by user: String) async throws -> String? {
+            try await sent(file, to: "shop.example") { $0.url = $0.url.replacing("http://", with: "http://\(user)@") }
+        }
+        #expect(try await asked(by: "ada") == header("ada", "one"))
+        #expect(try await asked(by: "b%20b") == header("b b", "two"))
+        #expect(try await asked(by: "carl") == header("carl", ""))
+        #expect(try await asked(by: "ada:") == header("ada", ""))
+        #expect(try await asked(by: "ada:x") == header("ada", "x"))
+    }
+
     @Test func credentialsAreNotKeptWithAConnection() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine shop.example login a password b".utf8), to: "netrc")

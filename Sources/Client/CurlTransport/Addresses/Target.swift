@@ -41,7 +41,9 @@ final class Target: @unchecked Sendable {
             || last >= UInt8(ascii: "0") && last <= UInt8(ascii: "9") && IPAddress(host: host) != nil
     }
 
-    var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
+    var hasUser: Bool { user != nil }
+    var user: String? { Target.part(CURLUPART_USER, of: handle, flags: UInt32(CURLU_URLDECODE)) }
+    var hasPassword: Bool { Target.part(CURLUPART_PASSWORD, of: handle) != nil }
 
     /// The expected size of the next response body: the size of the last one, or 0 when that is unknown or large.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }

@@ -81,11 +81,14 @@ struct Netrc: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - host: The host as in a URL; an IPv6 address in brackets.
+    ///   - user: The user that the URL names. Then only an entry that names this user and the host counts.
     ///   - isNamed: Whether only an entry that names the host counts.
-    func credentials(forHost host: String, isNamed: Bool = false) -> Authentication? {
+    func credentials(forHost host: String, user: String? = nil, isNamed: Bool = false) -> Authentication? {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
-        let named = entries.first { entry in entry.host.map { [name, bare].contains($0.lowercased()) } ?? false }
+        let own = entries.filter { entry in entry.host.map { [name, bare].contains($0.lowercased()) } ?? false }
+        if let user { return own.first { $0.login == user }?.authentication }
+        let named = own.first
         guard let entry = named ?? (isNamed ? nil : entries.first { $0.host == nil }),
             entry.login != nil || entry.password != nil
         else { return nil }
@@ -96,15 +99,15 @@ struct Netrc: Sendable, Hashable {
     /// names the socket counts, such as `machine unix:/run/app.sock`.
     private func credentials(for request: HTTPRequest, _ target: Target) -> Authentication? {
         guard let socket = target.socketName(of: request) else {
-            return credentials(forHost: target.host, isNamed: request.context.hasLeftOrigin)
+            return credentials(forHost: target.host, user: target.user, isNamed: request.context.hasLeftOrigin)
         }
         return entries.first { $0.host == socket && ($0.login != nil || $0.password != nil) }?.authentication
     }
 
     /// Returns the request with the file's credentials, unless it has credentials of its own. A server that redirects to
-    /// another origin must not choose who receives the `default` ones.
+    /// another origin must not choose who receives the `default` ones, nor which of a host's users is meant.
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
-        guard request.authentication == nil, !target.hasUser,
+        guard request.authentication == nil, !target.hasPassword, !target.hasUser || !request.context.hasLeftOrigin,
             !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Authorization") }),
             let credentials = credentials(for: request, target)
         else { return request }

@@ -32,7 +32,8 @@ extension EngineConfiguration {
     /// The file is read once, when the manager is made, which fails with ``NetworkError/Kind/invalidRequest`` if the file is
     /// unreadable or malformed. Credentials are sent as Basic to the host they are listed for. A redirect to another origin
     /// receives those of an entry that names its host, but not the `default` ones. A request with
-    /// ``RequestOptions/Values/authentication``, an `Authorization` field or a user in its URL keeps its own.
+    /// ``RequestOptions/Values/authentication``, an `Authorization` field or a password in its URL keeps its own; a user in its
+    /// URL selects the entry of the host that names this user.
     public enum NetrcPolicy: Hashable, Sendable {
         /// No file. The default.
         case off
