@@ -1,6 +1,6 @@
 """Summarizes the runs of scripts/test: test_summary.py FOLDER NOTE ROUNDS RUN...
 
-Each run is a folder LIBCURL/TARGET/ROUND with `code`, `output.txt` and the XML of swift test. Prints the failed tests with
+Each run is a folder LIBCURL/TARGET/ROUND with `code`, `output.txt` and the XML of the tests. Prints the failed tests with
 their number of failures and first message, the skipped tests with their reason, NOTE unless it is empty, and at the end
 `N passed, N failed`.
 """
@@ -25,7 +25,7 @@ class Run:
             self.read_output()
         self.read_sanitizer()
         if self.code != 0 and not self.failed:
-            self.failed["the run itself"] = f"swift test ended with exit code {self.code}, the reason is above"
+            self.failed["the run itself"] = f"the program of the tests ended with exit code {self.code}, the reason is above"
 
     def read_xml(self):
         """Reads the XML, which names every test that ended. After a crash there is none."""
