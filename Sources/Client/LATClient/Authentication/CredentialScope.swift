@@ -21,8 +21,6 @@ final class CredentialScope: Sendable {
         var baseURL: String?
         /// `nil` for every origin.
         var origins: Set<String>?
-        /// The result by scheme and authority, as they are written.
-        var known: [Substring: Bool] = [:]
         var isMade = false
     }
 
@@ -53,24 +51,7 @@ final class CredentialScope: Sendable {
                     isMade: true)
             }
             guard let origins = state.origins else { return true }
-            let authority = Self.authority(of: url)
-            if let isKnown = state.known[authority] { return isKnown }
-            let isIncluded = URLReference.origin(of: url).map(origins.contains) ?? false
-            if state.known.count >= 1_024 { state.known = [:] }
-            state.known[Substring(String(authority))] = isIncluded
-            return isIncluded
+            return URLReference.origin(of: url).map(origins.contains) ?? false
         }
-    }
-
-    /// Scheme and authority as they are written: the part before the path.
-    private static func authority(of url: String) -> Substring {
-        // The authority of a socket is its path.
-        if UnixAddress.isOne(url) { return url.prefix { $0 != "?" && $0 != "#" } }
-        let bytes = url.utf8
-        guard let slash = bytes.firstIndex(of: UInt8(ascii: "/")), bytes[slash...].starts(with: "//".utf8)
-        else { return url[...] }
-        let start = bytes.index(slash, offsetBy: 2)
-        let end = bytes[start...].firstIndex { $0 == 0x2F || $0 == 0x3F || $0 == 0x23 || $0 == 0x5C } ?? bytes.endIndex
-        return url[..<end]
     }
 }

@@ -147,3 +147,22 @@ struct EntityReference: Hashable, Sendable {
     let parameters: EncodedMembers
     let properties: EncodedMembers
 }
+
+extension NetworkError {
+    /// Whether the error says nothing about server or network, because the call was cancelled or missed its deadline.
+    var isEndOfCall: Bool { kind == .cancelled || kind == .timeout(.deadline) }
+
+    /// Turns any error that ends a call into a `NetworkError`.
+    package init(ending error: any Error, _ request: HTTPRequest?) {
+        if let error = error as? NetworkError {
+            self = request.map(error.attaching) ?? error
+        } else if error is CancellationError {
+            self = NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
+        } else {
+            let text = Redactor.scrubbed("\(error)", of: request)
+            self = NetworkError(
+                .provider, message: "an interceptor or transport of the app threw: \(text)",
+                request: request, underlying: error)
+        }
+    }
+}
