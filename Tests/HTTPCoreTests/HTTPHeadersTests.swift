@@ -150,6 +150,24 @@ struct HTTPHeadersTests {
         #expect(lines(wire(" A: 1\r\nB: 2")) == ["B: 2"])
     }
 
+    /// A look-up passes over most lines without reading them.
+    @Test func lookUpsAgreeWithTheListOfLines() {
+        let pieces = [
+            "HTTP/1.1 200 OK", "A", "a", "AB", "ab", "B", ":", ": ", " :", " ", "\t", "1", "\r\n", "\r\n", "\n", "\n",
+            "\r", "é",
+        ]
+        var random = SplitMix64(state: 1)
+        for _ in 0..<2_000 {
+            let text = (0..<24).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
+            let headers = wire(text)
+            for name in ["A", "ab", "b", "HTTP/1.1", "1", ":", ""] {
+                let values = headers.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+                #expect(headers[values: name] == values, "\(text.debugDescription) \(name)")
+                #expect(headers[name] == values.first)
+            }
+        }
+    }
+
     @Test func valuesAreUTF8ElseLatin1() {
         let utf8 = wire("HTTP/1.1 200 OK\r\nA: é – 雪\r\n")
         #expect(utf8["A"] == "é – 雪")

@@ -205,7 +205,7 @@ package enum URLReference {
         guard isPath || reference.utf8.starts(with: server.utf8) else { return nil }
         let rest = isPath ? reference.utf8[...] : reference.utf8.dropFirst(server.utf8.count)
         guard rest.withContiguousStorageIfAvailable(TargetBase.isUnchangedByParsing) == true else { return nil }
-        return isPath ? server + reference : reference
+        return isPath ? String(server) + reference : reference
     }
 
     /// Whether both URLs surely have the same origin, because they are written in the same way up to their paths.

@@ -83,10 +83,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             case .fields(let fields):
                 return fields.first { $0.value != nil && $0.name.equalsIgnoringASCIICase(name) }?.value
             case .wire(let head):
-                return WireLines.read(head) { lines in
-                    while let line = lines.next() { if line.hasName(name) { return line.value } }
-                    return nil
-                }
+                return WireLines.read(head) { $0.next(named: name)?.value }
             }
         }
         set {
@@ -114,7 +111,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         case .wire(let head):
             return WireLines.read(head) { lines in
                 var values: [String] = []
-                while let line = lines.next() { if line.hasName(name) { values.append(line.value) } }
+                while let line = lines.next(named: name) { values.append(line.value) }
                 return values
             }
         }
@@ -303,6 +300,25 @@ private struct WireLines: Sequence, IteratorProtocol {
             }
             let value = line[(colon + 1)...].trimmed { $0.isFieldWhitespace }
             return Line(nameBytes: name, valueBytes: value)
+        }
+        return nil
+    }
+
+    /// The next line with a name. Most lines are passed over by their first byte; continuation lines begin with white space.
+    mutating func next(named name: String) -> Line? {
+        let (first, length) = (name.utf8.first.map(lowercased), name.utf8.count)
+        while let byte = rest.first {
+            let end = rest.startIndex + length
+            if lowercased(byte) == first, end < rest.endIndex,
+                rest[end] == UInt8(ascii: ":") || rest[end].isFieldWhitespace
+            {
+                guard let line = next() else { return nil }
+                if line.hasName(name) { return line }
+                continue
+            }
+            guard let feed = Self.index(of: 0x0A, in: rest) else { break }
+            rest = rest[(feed + 1)...]
+            pastStatusLine = true
         }
         return nil
     }

@@ -29,14 +29,17 @@ extension HTTPResponse {
 extension HTTPResponse.Link {
     /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out.
     package static func all(in value: String) -> [HTTPResponse.Link] {
-        var reader = Reader(rest: Array(value.utf8)[...])
-        var links: [HTTPResponse.Link] = []
-        while let link = reader.link() { links.append(link) }
-        return links
+        var value = value
+        return value.withUTF8 { bytes in
+            var reader = Reader(rest: bytes[...])
+            var links: [HTTPResponse.Link] = []
+            while let link = reader.link() { links.append(link) }
+            return links
+        }
     }
 
     private struct Reader {
-        var rest: ArraySlice<UInt8>
+        var rest: Slice<UnsafeBufferPointer<UInt8>>
 
         mutating func link() -> HTTPResponse.Link? {
             skipSpace()
@@ -57,7 +60,7 @@ extension HTTPResponse.Link {
                 }
             }
             let comma = rest.firstIndex(of: UInt8(ascii: ","))
-            rest = comma.map { rest[($0 + 1)...] } ?? []
+            rest = rest[(comma.map { $0 + 1 } ?? rest.endIndex)...]
             return link
         }
 
