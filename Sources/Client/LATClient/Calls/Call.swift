@@ -105,7 +105,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         self.watch =
             watch
             ?? watchers.flatMap { watchers in
-                CallReporter(watchers, of: request, details) { accessories in
+                CallReporter.make(watchers, of: request, details) { accessories in
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
                         secrets: watchers.secrets.union(request.context.rowSecrets), row: details.row?.observed,

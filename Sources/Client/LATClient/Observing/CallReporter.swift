@@ -61,7 +61,12 @@ final class CallReporters: Sendable {
     /// The accessories that want to observe the call of a request.
     func accessories(observing request: HTTPRequest) -> [any RequestAccessory] {
         guard let first = accessories.firstIndex(where: { !$0.observes(request) }) else { return accessories }
-        return accessories[..<first] + accessories[(first + 1)...].filter { $0.observes(request) }
+        // Most often no other one wants to, and nothing is allocated.
+        var wanting = Array(accessories[..<first])
+        for index in (first + 1)..<accessories.count where accessories[index].observes(request) {
+            wanting.append(accessories[index])
+        }
+        return wanting
     }
 }
 
@@ -116,21 +121,27 @@ final class CallReporter: Sendable {
         return number > 0 ? number : max(1, attempts.load(ordering: .relaxed))
     }
 
-    /// `nil` when nothing observes the call.
+    /// Makes the reporter of a call; `nil` when nothing observes the call, without allocating one.
     ///
     /// - Parameter call: makes the call as these accessories see it, if it is needed.
-    init?(
+    static func make(
         _ observers: CallReporters, of request: HTTPRequest, _ details: CallDetails,
         _ call: ([any RequestAccessory]) -> ObservedCall
-    ) {
+    ) -> CallReporter? {
         let accessories = observers.accessories(observing: request)
         let makesEvents = !accessories.isEmpty || observers.hub.isActive
         guard makesEvents || !observers.meters.isEmpty else { return nil }
+        return CallReporter(observers, accessories, details, makesEvents ? call(accessories) : nil)
+    }
+
+    private init(
+        _ observers: CallReporters, _ accessories: [any RequestAccessory], _ details: CallDetails, _ call: ObservedCall?
+    ) {
         self.observers = observers
         self.accessories = accessories
+        self.call = call
         row = details.row
         documented = details.isLinked ? nil : details.row?.documented
-        self.call = makesEvents ? call(accessories) : nil
     }
 
     var trace: TraceParent? { call?.trace }
