@@ -305,7 +305,7 @@ import Testing
     }
 
     @Test func unknownValueIsToldOnceAndBeforeTheEndOfItsCall() async throws {
-        let server = try MockServer.answering(#"{"genres": ["opera"]}"#)
+        let server = try MockServer.answering(#"{"genres": ["opera"], "state": "done", "next": "/book"}"#)
         let manager = try CentralRequestManager.make(
             .make(server.url(), servers: #"book: { domain: "d", path: "book", method: "GET" }"#))
         // The second call begins after everything that the first one tells.
@@ -314,11 +314,17 @@ import Testing
             _ = try await manager.startRequest("GET", server.url("/book"))
         }
         #expect(shown == ["Genre \"opera\""])
+        // The result of a job is decoded within its call, also where the status says that it is one.
         let result = try await undocumented(manager, calls: 2) { manager in
             _ = try await FetchBook().poll(.location, on: manager)
             _ = try await manager.startRequest("GET", server.url("/book"))
         }
-        #expect(result.isEmpty)
+        #expect(result == ["Genre \"opera\""])
+        let fetched = try await undocumented(manager, calls: 3) { manager in
+            _ = try await FetchBook().poll(.status(at: "state", done: ["done"]).result(at: "next"), on: manager)
+            _ = try await manager.startRequest("GET", server.url("/book"))
+        }
+        #expect(fetched == ["Genre \"opera\""])
     }
 
     @Test func eventsEndWithTheManager() async throws {

@@ -75,7 +75,7 @@ extension CentralRequestManager {
         until isDone: (@Sendable (_ answer: HTTPResponse) throws -> Bool)? = nil, progress: Polling.Handler? = nil
     ) async throws -> HTTPResponse {
         let first = HTTPRequest(method, url.urlText, headers: headers)
-        return try await poll(polling, first.method, progress) { [self] step, left in
+        return try await poll(polling, first.method, progress) { [self] step, left, _ in
             var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
             step.apply(to: &request, &parts)
             if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
@@ -115,7 +115,7 @@ extension CentralRequestManager {
         let own = entity.options.deadline ?? plan?.prototype.deadline ?? configuration.deadline
         return try await poll(
             polling ?? plan?.polling ?? .location, entity.route?.method ?? plan?.prototype.method ?? .get, progress
-        ) { [self] step, left in
+        ) { [self] step, left, isResult in
             var plan = try entity.plan()
             try plan.go(to: step)
             plan.options.deadline = [own, left].compactMap { $0 }.min()
@@ -124,8 +124,8 @@ extension CentralRequestManager {
             let (response, shown) = try await run(call) { answer, call -> (HTTPResponse, Reply<Model>?) in
                 let response = try call.reply(Empty.self, from: answer).response
                 let isEmpty = [201, 202, 204].contains(response.status) && response.hasNoContent
-                let shown = try isDone == nil || isEmpty ? nil : call.reply(Model.self, from: response)
-                return (response, shown)
+                let isShown = isDone == nil ? isResult(response, call.request) : !isEmpty
+                return (response, isShown ? try call.reply(Model.self, from: response) : nil)
             }
             let decision = try isDone.map { isDone in try shown.map(isDone) ?? false }
             return Answer(response: response, call: call, isDone: decision) {
@@ -144,7 +144,10 @@ extension CentralRequestManager {
 
     private func poll<Value>(
         _ polling: Polling, _ method: HTTPMethod, _ progress: Polling.Handler?,
-        _ fetch: (_ step: FollowUp, _ left: Duration?) async throws -> Answer<Value>
+        _ fetch: (
+            _ step: FollowUp, _ left: Duration?,
+            _ isResult: @escaping @Sendable (_ answer: HTTPResponse, _ request: HTTPRequest) -> Bool
+        ) async throws -> Answer<Value>
     ) async throws -> Value {
         try polling.check()
         let clock = pipeline.limits.clock
@@ -154,7 +157,9 @@ extension CentralRequestManager {
         while true {
             let answer: Answer<Value>
             do {
-                answer = try await fetch(walk.step, walk.timeLeft(at: clock.now()))
+                answer = try await fetch(walk.step, walk.timeLeft(at: clock.now())) { [walk, isResult] in
+                    isResult || walk.ends(with: $0, to: $1)
+                }
             } catch let error as NetworkError {
                 let now = clock.now()
                 if error.kind == .timeout(.deadline), let left = walk.timeLeft(at: now), left <= .zero {

@@ -53,7 +53,7 @@ struct PollWalk: Sendable {
     ) throws(NetworkError) -> Action {
         last = answer
         answers += 1
-        let marks = WayMarks(response: answer, what: "answer \(number)", setting: "the polling, or in poll of the row")
+        let marks = marks(of: answer)
         let isAtEnd = if let isDone { isDone } else { try hasSucceeded(marks, request) }
         if isAtEnd {
             guard let path = polling.result else { return .done }
@@ -65,6 +65,16 @@ struct PollWalk: Sendable {
         }
         try find(marks)
         return try wait(answer, at: now, date)
+    }
+
+    /// Whether the polling finds an answer to be the result, so that it can be decoded as part of its call.
+    func ends(with answer: HTTPResponse, to request: HTTPRequest) -> Bool {
+        var walk = self
+        return polling.result == nil && (try? walk.hasSucceeded(marks(of: answer), request)) == true
+    }
+
+    private func marks(of answer: HTTPResponse) -> WayMarks {
+        WayMarks(response: answer, what: "answer \(number)", setting: "the polling, or in poll of the row")
     }
 
     /// Goes on after the server has refused a question because it came too soon.
