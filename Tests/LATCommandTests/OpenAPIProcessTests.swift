@@ -74,7 +74,7 @@ import Testing
         #expect(result.exitCode == 0 && result.err == "")
         #expect(
             try files() == [
-                "Config/domains.json5", "Fixtures/animals.GET.json", "Sources/App/Zoo/Animals.swift",
+                "Config/domains.json5", "Fixtures/animals.GET.json", "Sources/App/Zoo/ZooAnimals.swift",
                 "Sources/App/Zoo/zoo.openapi.json", "zoo.yaml",
             ])
         #expect(try text("Config/domains.json5").contains(#""zoo.listAnimals": { domain: "zoo", path: "/animals""#))
@@ -84,14 +84,33 @@ import Testing
         #expect(more.text.contains("zoo: 2 calls") && more.text.contains("new in the table: zoo.feed"))
         try write(Self.document.replacing("Food", with: "Meals"), "zoo.yaml")
         let moved = try await openapi("import", "zoo.yaml")
-        #expect(moved.text.contains("wrote Sources/App/Zoo/Meals.swift"))
-        #expect(moved.text.contains("removed Sources/App/Zoo/Food.swift"))
+        #expect(moved.text.contains("wrote Sources/App/Zoo/ZooMeals.swift"))
+        #expect(moved.text.contains("removed Sources/App/Zoo/ZooFood.swift"))
         // The rows work with the examples.
         try write(
             text("Config/domains.json5").replacing(
                 "query: {", with: "simulation: { directory: \"../Fixtures\" }, query: {"), "Config/domains.json5")
         let call = try await LatProcess.run(["start", "zoo.listAnimals"], in: folder.path)
         #expect(call.exitCode == 0 && call.text.contains("Nemo"))
+    }
+
+    @Test func twoDocumentsHaveRoomInOneTarget() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        try write(Self.document.replacing("Zoo API", with: "Farm API").replacing("feed", with: "water"), "farm.yaml")
+        let farm = try await openapi("import", "farm.yaml", "--all")
+        #expect(farm.exitCode == 0)
+        let names = try files().filter { $0.hasSuffix(".swift") }.map { $0.split(separator: "/").last }
+        #expect(names == ["FarmAnimals.swift", "FarmFood.swift", "ZooAnimals.swift", "ZooFood.swift"])
+        let animals = try text("Sources/App/Farm/FarmAnimals.swift")
+        #expect(
+            animals.contains("struct FarmListAnimals: RequestEntity")
+                && animals.contains("struct FarmListAnimalsReplyItem:"))
+        #expect(animals.contains(#"Route(server: "farm.listAnimals")"#))
+        #expect(try text("Sources/App/Farm/FarmFood.swift").contains("struct Water: RequestEntity"))
+        // What another import has does not change what this one had.
+        for document in ["zoo.yaml", "farm.yaml"] {
+            #expect(try await openapi("import", document).text.hasSuffix("2 calls\nnothing has changed\n"))
+        }
     }
 
     @Test func dryRunWritesNothing() async throws {
@@ -103,13 +122,14 @@ import Testing
     @Test func nothingIsWrittenOverForeignFile() async throws {
         let own = "\(folder.path)/Sources/App/Zoo"
         try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
-        try write("// mine\n", "Sources/App/Zoo/Food.swift")
+        try write("// mine\n", "Sources/App/Zoo/ZooFood.swift")
         let result = try await openapi("import", "zoo.yaml", "--all")
         #expect(result.exitCode == 2)
         #expect(
-            result.err == "lat: Sources/App/Zoo/Food.swift is not made by an import; move it, or name another folder "
+            result.err
+                == "lat: Sources/App/Zoo/ZooFood.swift is not made by an import; move it, or name another folder "
                 + "with --to DIR\n")
-        #expect(try files() == ["Sources/App/Zoo/Food.swift", "zoo.yaml"])
+        #expect(try files() == ["Sources/App/Zoo/ZooFood.swift", "zoo.yaml"])
     }
 
     @Test(arguments: [
@@ -154,7 +174,7 @@ import Testing
         async throws
     {
         _ = try await openapi("import", "zoo.yaml", "--all", "--to", place)
-        let food = "\(place)/Food.swift"
+        let food = "\(place)/ZooFood.swift"
         let made = try text(food)
         // A formatter changes white space only.
         try write(made.replacing("    ", with: "  "), food)
@@ -193,7 +213,7 @@ import Testing
     @Test func laterImportFindsTheFolderOfTheFirst() async throws {
         _ = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--to", "Generated/Zoo")
         let again = try await openapi("import", "zoo.yaml", "--tags", "Food")
-        #expect(again.exitCode == 0 && again.text.contains("wrote Generated/Zoo/Food.swift"))
+        #expect(again.exitCode == 0 && again.text.contains("wrote Generated/Zoo/ZooFood.swift"))
         let second = try await openapi("import", "zoo.yaml", "--all", "--to", "Other")
         #expect(second.exitCode == 2 && second.err.contains("zoo was imported into Generated/Zoo already"))
         #expect(try !files().contains { $0.hasPrefix("Other") })

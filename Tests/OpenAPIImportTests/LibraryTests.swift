@@ -15,7 +15,7 @@ import Testing
 
     @Test func committedSwiftIsWhatTheImportMakes() throws {
         let files = try result().files
-        #expect(files.map(\.name) == ["Books.swift", "Loans.swift", "Support.swift"])
+        #expect(files.map(\.name) == ["LibraryBooks.swift", "LibraryLoans.swift"])
         for file in files { #expect(try testFile("Library/\(file.name)") == file.text, "\(file.name)") }
     }
 

@@ -17,17 +17,27 @@ import Testing
         (#"{"type": "integer", "format": "unix-time"}"#, "Timestamp.Unix?"),
         (#"{"type": "string", "format": "uuid"}"#, "UUID?"),
         (#"{"type": "string", "format": "uri"}"#, "URL?"), (#"{"type": "string", "format": "byte"}"#, "Data?"),
-        (#"{"type": "string", "format": "snowflake"}"#, "String?"), (#"{"type": "object"}"#, "[String: JSONValue]?"),
+        (#"{"type": "string", "format": "time"}"#, "String?"), (#"{"type": "object"}"#, "[String: JSONValue]?"),
         (#"{"type": "object", "additionalProperties": {"type": ["integer", "null"]}}"#, "[String: Int?]?"),
         (#"{"type": "array", "items": {"type": "boolean"}}"#, "[Bool]?"), ("{}", "JSONValue?"), ("true", "JSONValue?"),
         (#"{"type": "array", "items": {"type": ["string", "null"]}}"#, "[String?]?"),
         (#"{"anyOf": [{"type": "integer"}, {"type": "null"}]}"#, "Int?"),
-        (#"{"type": "string", "format": "uuid", "example": "not one"}"#, "String?"),
+        (#"{"type": "string", "format": "uuid", "example": "not one"}"#, "String?  // uuid"),
         (#"{"oneOf": [{"type": "integer"}, {"type": "number"}]}"#, "Double?"),
         (#"{"anyOf": [{"type": "string", "format": "uri"}, {"type": "string"}]}"#, "String?"),
     ]) func memberHasTheTypeOfItsSchema(_ schema: String, _ type: String) throws {
         let text = try swift(#"{"type": "object", "properties": {"a": \#(schema)}}"#)
         #expect(text.contains("    var a: \(type)\n"))
+    }
+
+    @Test(arguments: [
+        ("", "    var a: String?  // snowflake\n"),
+        (#", "description": "Who.""#, "    /// Who. Format: snowflake.\n    var a: String?\n"),
+        (#", "default": "1""#, "    /// Format: snowflake. Default \"1\".\n    var a: String?\n"),
+    ]) func commentNamesAFormatWithoutATypeOfItsOwn(_ more: String, _ expected: String) throws {
+        let text = try swift(
+            #"{"type": "object", "properties": {"a": {"type": "string", "format": "snowflake"\#(more)}}}"#)
+        #expect(text.contains(expected))
     }
 
     @Test func requiredNullIsWritten() throws {
@@ -109,11 +119,72 @@ import Testing
         #expect(SwiftName.member(name) == expected)
     }
 
+    @Test(arguments: [
+        ("MEMBER_BAN_ADD", "memberBanAdd"), ("GUILD_SKU_ID", "guildSkuID"), ("GET_HTTP_URLS", "getHTTPURLs"),
+        ("guildVIPs", "guildVIPs"), ("USER2", "user2"),
+    ]) func namesInCapitalsHaveNoOtherAcronyms(_ name: String, _ expected: String) {
+        #expect(SwiftName.member(name) == expected)
+    }
+
+    @Test(arguments: [
+        ("An object in the form:\n\n`{}`\n\nMore.", "An object in the form: `{}`"),
+        ("One of:\n- a\n- b", "One of …"), ("Limits. For example:\n```\n{}\n```", "Limits."),
+        ("In short:\n\nIt is long.", "In short …"), ("# Title\n\nText.", "Title"),
+    ]) func commentsDoNotEndWithAColon(_ description: String, _ expected: String) {
+        #expect(Comments.short(description) == expected)
+    }
+
+    @Test func variantHasTheNameOfItsTagIfItsSchemaSaysThatToo() throws {
+        func schema(_ tag: String) -> String {
+            #"{"type": "object", "required": ["kind"], "properties": {"kind": {"const": "\#(tag)"}}}"#
+        }
+        let text = try swift(
+            ##"{"oneOf": [{"$ref": "#/components/schemas/RoleSelectValue"}, {"$ref": "#/components/schemas/Other"}]}"##,
+            more: #""RoleSelectValue": \#(schema("role")), "Other": \#(schema("x1"))"#)
+        #expect(text.contains("case role(RoleSelectValue)") && text.contains("case other(Other)"))
+        #expect(text.contains(#"case "role": self = .role(try .init(from: decoder))"#))
+    }
+
     @Test func wrappedReferenceIsTheTypeItself() throws {
         let text = try swift(
             ##"{"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/components/schemas/A"}], "nullable": true}}}"##,
             more: #""A": {"type": "object", "properties": {"a": {"type": "string"}}}"#)
         #expect(text.contains("var a: A?") && !text.contains("struct GetXReplyA"))
+    }
+
+    @Test func valuesBesideTheReferenceToThemAreThatType() throws {
+        let reference = ##""allOf": [{"$ref": "#/components/schemas/Color"}]"##
+        let text = try swift(
+            #"""
+            {"type": "object", "properties": {"a": {"enum": ["red", "blue", null], \#(reference), "nullable": true},
+            "b": {"enum": ["red"], \#(reference)}}}
+            """#,
+            more: #""Color": {"type": "string", "enum": ["red", "blue"]}"#)
+        #expect(text.contains("var a: Color?\n") && !text.contains("GetXReplyA"))
+        #expect(!text.contains("var b: Color"))
+    }
+
+    @Test(arguments: [
+        ("", "enum GetXReplyA:", "typealias GetXReplyB = GetXReplyA"),
+        (
+            ##", "Pet": {"oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}]}"##,
+            "enum Pet:", "typealias GetXReplyB = Pet"
+        ),
+    ]) func unionOfTheSameObjectsIsOneType(_ more: String, _ union: String, _ alias: String) throws {
+        let choices = ##"{"oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}]}"##
+        let scalars = #"{"oneOf": [{"type": "string"}, {"type": "integer"}]}"#
+        let pet = more.isEmpty ? choices : ##"{"$ref": "#/components/schemas/Pet"}"##
+        let text = try swift(
+            #"""
+            {"type": "object", "properties": {"a": \#(choices), "b": \#(choices), "c": \#(scalars), "d": \#(scalars), "e": \#(pet)}}
+            """#,
+            more: #"""
+                "Cat": {"type": "object", "required": ["claws"], "properties": {"claws": {"type": "integer"}}},
+                "Dog": {"type": "object", "required": ["tail"], "properties": {"tail": {"type": "integer"}}}\#(more)
+                """#)
+        #expect(text.contains(union) && text.contains(alias) && text.contains("var b: GetXReplyB?"))
+        // That two members may be a text or a number does not make them the same.
+        #expect(text.contains("enum GetXReplyC:") && text.contains("enum GetXReplyD:"))
     }
 
     @Test func discriminatorChoosesByItsMapping() throws {
@@ -128,8 +199,8 @@ import Testing
                 "Dog": {"type": "object", "properties": {"kind": {"type": "string"}}}
                 """#
         )
-        #expect(text.contains(#"case "c", "kitten": self = .cat(try Cat(from: decoder))"#))
-        #expect(text.contains(#"case "Dog": self = .dog(try Dog(from: decoder))"#))
+        #expect(text.contains(#"case "c", "kitten": self = .cat(try .init(from: decoder))"#))
+        #expect(text.contains(#"case "Dog": self = .dog(try .init(from: decoder))"#))
         #expect(text.contains("default: self = .unknown(try JSONValue(from: decoder))"))
     }
 

@@ -96,14 +96,16 @@ package final class OpenAPIImporter {
 
     /// - Parameters:
     ///   - keepsAdditional: as the result of an import before; `nil` for as the schemas of the document suggest.
+    ///   - others: the types of other imports into the same module, whose names are not taken.
     ///   - operations: names of operations whose rows come back if they were removed from the table.
     package func run(
-        choosing choice: Choice, isPublic: Bool = false, keepsAdditional: Bool? = nil,
+        choosing choice: Choice, isPublic: Bool = false, keepsAdditional: Bool? = nil, others: Set<String> = [],
         restoring operations: [String] = []
     ) throws(ImportProblem) -> Result {
-        let generation = try generate(choice, keepsAdditional: keepsAdditional)
+        let generation = try generate(choice, keepsAdditional: keepsAdditional, others: others)
         let files = SwiftFiles(
-            generation.plans, title: api.title, source: Self.fileName(reader), isPublic: isPublic)
+            generation.plans, prefix: SwiftName.type(domain), title: api.title, source: Self.fileName(reader),
+            isPublic: isPublic)
         var result = Result(files: files.files, table: generation.table)
         result.warnings = generation.warnings
         result.examples = generation.plans.compactMap(Self.fixture)
@@ -132,6 +134,18 @@ package final class OpenAPIImporter {
         reader.documents.files[0].name.split(separator: "/").last.map(String.init) ?? ""
     }
 
+    /// The types that a Swift file of an import declares; none for another file.
+    package static func types(in text: String) -> Set<String> {
+        guard text.hasPrefix(mark) else { return [] }
+        let lines = text.split(separator: "\n").map { $0.split(separator: " ", omittingEmptySubsequences: false) }
+        let names = lines.compactMap { words -> Substring? in
+            let words = words.drop { ["public", "indirect"].contains($0) }
+            guard let kind = words.first, ["struct", "enum", "typealias"].contains(kind) else { return nil }
+            return words.dropFirst().first?.prefix { $0 != ":" }
+        }
+        return Set(names.map(String.init))
+    }
+
     // MARK: Generation
 
     struct Generation {
@@ -143,10 +157,13 @@ package final class OpenAPIImporter {
         var keepsAdditional: Bool
     }
 
-    func generate(_ choice: Choice, keepsAdditional: Bool? = nil) throws(ImportProblem) -> Generation {
+    func generate(
+        _ choice: Choice, keepsAdditional: Bool? = nil, others: Set<String> = []
+    ) throws(ImportProblem) -> Generation {
         let calls = Set(api.heads.map { Planner.wanted($0, overrides).lowercased() })
         let types = TypeMaker(
-            reader.documents, overrides, prefix: SwiftName.type(domain), calls: calls, keepsAdditional: keepsAdditional)
+            reader.documents, overrides, prefix: SwiftName.type(domain), others: others, calls: calls,
+            keepsAdditional: keepsAdditional)
         let planner = Planner(reader, api, types, domain: domain)
         let names = planner.names()
         var plans: [EntityPlan] = []
@@ -174,6 +191,7 @@ package final class OpenAPIImporter {
         }
         ExampleCheck.finish(all)
         Finishing.decideUnions(all)
+        Finishing.shareUnions(types.declarations) { types.givenName(of: $0.spot) != nil }
         Finishing.box(types.declarations)
         var warnings: [ImportWarning] = []
         let domainRow = RowSettings.domain(api) { message in

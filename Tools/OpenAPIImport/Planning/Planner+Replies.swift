@@ -12,7 +12,7 @@ extension Planner {
             guard let content = chosen(response.contents) else { continue }
             let use = try replyType(content, &plan)
             if !uses.contains(where: { $0.use.type == use.type }) { uses.append((use, content)) }
-            for example in content.examples where content.isJSON {
+            for example in examples(content, use.type) where content.isJSON {
                 plan.replyExamples.append((example, use.type))
                 if plan.simulated == nil { plan.simulated = (response.status, example) }
             }
@@ -45,7 +45,23 @@ extension Planner {
             guard let content = response.contents.first(where: \.isJSON), let schema = content.schema else { continue }
             let use = try types.use(schema, hint: plan.name + "Failure", .reply)
             plan.failures.append((response.status, use.type))
-            for example in content.examples { plan.replyExamples.append((example, use.type)) }
+            for example in examples(content, use.type) { plan.replyExamples.append((example, use.type)) }
+        }
+    }
+
+    /// The examples of a body with a type. One that is a text where the type is none has its JSON in that text.
+    func examples(_ content: Content, _ type: SwiftType) -> [Spot] {
+        let kind = TypeMaker.kind(of: type)
+        guard content.isJSON, kind != .string else { return content.examples }
+        return content.examples.compactMap { spot in
+            guard let text = spot.node.string else { return spot }
+            let node = try? JSONReader.node(Array(text.utf8), file: "")
+            if let node, kind != .any || node.array != nil || node.members != nil {
+                return Spot(document: spot.document, pointer: spot.pointer, node: node.on(spot.node.line))
+            }
+            guard kind != .any else { return spot }
+            types.warn(spot, "the example is a text that is no JSON; it is left out")
+            return nil
         }
     }
 

@@ -167,7 +167,7 @@ final class Planner {
             && types.overrides.type(at: target.pointer) == nil
         guard isFlat || !content.isJSON && isObject else {
             let use = try types.use(schema, hint: plan.name + "Content", .request)
-            if content.isJSON { for example in content.examples { plan.bodyExamples.append((example, use.type)) } }
+            if content.isJSON { plan.bodyExamples += examples(content, use.type).map { ($0, use.type) } }
             if !content.isJSON {
                 types.warn(schema, "a form that is no object with members is sent as \(use.type.text)")
             }
@@ -198,7 +198,8 @@ final class Planner {
         if content.isForm { plan.settings.append(("parameterEncoding", .text("form"))) }
         // The values of a form are texts, whatever their type.
         if content.isJSON {
-            for example in content.examples { plan.bodyExamples.append((example, .named(declaration))) }
+            let type = SwiftType.named(declaration)
+            plan.bodyExamples += examples(content, type).map { ($0, type) }
         }
     }
 

@@ -64,6 +64,17 @@ struct Node: Sendable {
 extension Node {
     subscript(name: String) -> Node? { members?[name] }
 
+    /// The same, all on one line.
+    func on(_ line: Int) -> Node {
+        switch value {
+        case .array(let elements): return Node(.array(elements.map { $0.on(line) }), line: line)
+        case .object(let members):
+            let list = zip(members.names, members.values).map { (name: $0, value: $1.on(line)) }
+            return Node(.object(Members(list)), line: line)
+        default: return Node(value, line: line)
+        }
+    }
+
     var members: Members? { if case .object(let members) = value { members } else { nil } }
     var array: [Node]? { if case .array(let elements) = value { elements } else { nil } }
     var string: String? { if case .string(let text) = value { text } else { nil } }

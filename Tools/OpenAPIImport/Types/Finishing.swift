@@ -16,6 +16,7 @@ enum Finishing {
                 }
             }
             if shape.discriminator == nil { shape.discriminator = common(shape.variants) }
+            shape.nameByTags()
             if shape.discriminator == nil {
                 // The variant that asks for most is tried first.
                 let order = shape.variants.enumerated().sorted { left, right in
@@ -56,6 +57,25 @@ enum Finishing {
             return (member, values)
         }
         return nil
+    }
+
+    /// Makes unions of the same objects one type: documents repeat them wherever they are used. The names all stay, so none
+    /// depends on what else is imported.
+    ///
+    /// - Parameter isNamed: whether a declaration is a schema with a name of its own, which is never another one.
+    static func shareUnions(_ declarations: [Declaration], isNamed: (Declaration) -> Bool) {
+        var known: [String: Declaration] = [:]
+        for declaration in declarations.filter(isNamed) + declarations.filter({ !isNamed($0) }) {
+            guard case .union(let shape) = declaration.kind, shape.variants.contains(where: { $0.kind == .object })
+            else {
+                continue
+            }
+            if let first = known[shape.signature] {
+                if !isNamed(declaration) { declaration.alias = first }
+            } else {
+                known[shape.signature] = declaration
+            }
+        }
     }
 
     /// Boxes properties, and makes enums indirect, so that no value contains itself.

@@ -76,6 +76,10 @@ struct Flattener {
         while seen.insert(spot.key).inserted {
             if spot.node["nullable"]?.bool == true || spot.node["x-nullable"]?.bool == true { isNullable = true }
             let shaping = (spot.node.members?.names ?? []).filter { SchemaWords.shaping.contains($0) }
+            if let only = try repeated(spot, shaping) {
+                spot = only
+                continue
+            }
             guard shaping.count == 1 else { break }
             if let reference = spot.node["$ref"]?.string {
                 spot = try documents.target(of: reference, from: spot)
@@ -97,6 +101,15 @@ struct Flattener {
             throw ImportProblem(documents.place(of: spot), "the reference leads back to itself; name a schema")
         }
         return (spot, isNullable)
+    }
+
+    /// The schema of an `allOf` beside which its own values stand once more, as ASP.NET writes it.
+    private func repeated(_ spot: Spot, _ shaping: [String]) throws(ImportProblem) -> Spot? {
+        guard shaping.contains("allOf"), shaping.allSatisfy({ ["allOf", "enum", "type", "format"].contains($0) }),
+            let values = spot.node["enum"]?.array, let list = spot["allOf"]?.elements, list.count == 1,
+            let known = try flat(list[0]).values
+        else { return nil }
+        return Set(values.filter { !$0.isNull }.map(\.json)) == Set(known.map(\.node.json)) ? list[0] : nil
     }
 
     static func isNull(_ node: Node) -> Bool {

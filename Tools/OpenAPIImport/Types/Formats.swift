@@ -100,21 +100,42 @@ enum Comments {
         return parts.isEmpty ? nil : parts.joined(separator: " ")
     }
 
+    /// The format that a comment names, if it says nothing else.
+    static func format(_ comment: String?) -> Substring? {
+        guard let comment, comment.hasPrefix("Format: "), comment.hasSuffix(".") else { return nil }
+        let format = comment.dropFirst("Format: ".count).dropLast()
+        return format.allSatisfy { $0.isLetter || $0.isNumber || "-_".contains($0) } ? format : nil
+    }
+
     /// The first paragraph of a description, without marks of Markdown that stand alone.
     static func short(_ text: String) -> String {
         var lines: [Substring] = []
+        var isBlank = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             let trimmed = line.drop { $0 == " " || $0 == "\t" }
-            // A text that ends with a colon goes on with an example.
-            if trimmed.isEmpty || trimmed.hasPrefix("```") || trimmed.hasPrefix("|") {
-                if lines.isEmpty { continue } else { break }
+            if trimmed.isEmpty {
+                isBlank = !lines.isEmpty
+                continue
             }
+            let isBlock = trimmed.hasPrefix("```") || trimmed.hasPrefix("|")
+            if isBlock, lines.isEmpty { continue }
+            // After a paragraph that ends with a colon, code in a line belongs to it.
+            let isCode = trimmed.hasPrefix("`") && lines.last?.hasSuffix(":") == true
             // A list after the first lines is detail.
-            if !lines.isEmpty, trimmed.hasPrefix("- ") || trimmed.hasPrefix("* ") { break }
+            let isList = !lines.isEmpty && (trimmed.hasPrefix("- ") || trimmed.hasPrefix("* "))
+            if isBlock || isList || isBlank && !isCode { break }
+            isBlank = false
             lines.append(trimmed)
         }
         let joined = lines.joined(separator: " ").split(whereSeparator: \.isWhitespace).joined(separator: " ")
         let heading = joined.drop { $0 == "#" || $0 == " " }
+        // What a colon announces is left out.
+        if heading.hasSuffix(":") {
+            let text = ["For example", "Example", "e.g."].reduce(heading.dropLast()) { text, word in
+                text.hasSuffix(" " + word) ? text.dropLast(word.count + 1) : text
+            }
+            return text.last.map { ".!?".contains($0) } == true ? String(text) : text + " …"
+        }
         guard heading.count > 400 else { return String(heading) }
         let cut = heading.prefix(400)
         return String(cut[..<(cut.lastIndex(of: " ") ?? cut.endIndex)]) + " …"

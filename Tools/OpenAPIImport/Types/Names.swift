@@ -12,13 +12,13 @@ enum SwiftName {
     private static let keywords = SwiftKeywords.all.union(["actor", "any", "async", "init", "open", "self"])
     /// Names that mean something else where generated types stand.
     static let takenTypes: Set<String> = [
-        "Any", "AnyObject", "Array", "Bool", "Boxed", "Call", "Character", "Codable", "CodingKey", "CodingKeys",
+        "Any", "AnyObject", "Array", "Bool", "Call", "Character", "Codable", "CodingKey", "CodingKeys",
         "Coding",
         "Data", "Date", "Decimal", "Decodable", "Decoder", "Dictionary", "Double", "Duration", "Empty", "Encodable",
         "Encoder",
         "Error", "Float", "Foundation", "HTTPBody", "HTTPHeaders", "Hashable", "Int", "Int32", "Int64", "JSONValue",
         "KnownValues",
-        "MemberName", "Model", "Never", "Optional", "Parameters", "Progress", "Protocol", "RawRepresentable",
+        "JSONKey", "Model", "Never", "Optional", "Parameters", "Progress", "Protocol", "RawRepresentable",
         "RequestEntity",
         "RequestOptions", "Result", "Route", "Self", "Sendable", "Sequence", "Set", "Settable", "String", "Swift",
         "Task",
@@ -67,7 +67,7 @@ enum SwiftName {
 
     /// The name of a type: `user-detail` is `UserDetail`.
     static func type(_ text: String) -> String {
-        let name = words(text).map(capitalized).joined()
+        let name = capitalized(words(text))
         return beginsWithLetter(name) ? name : "Type" + name
     }
 
@@ -82,7 +82,7 @@ enum SwiftName {
         let end = String(text.reversed().prefix { "<>=".contains($0) }.reversed())
         let signs = end.isEmpty ? "" : symbols(end)
         let name =
-            start + words.dropFirst().map(capitalized).joined() + signs.prefix(1).uppercased() + signs.dropFirst()
+            start + capitalized(words, from: 1) + signs.prefix(1).uppercased() + signs.dropFirst()
         // `+1` and `-1` are two values.
         let sign = ["+": "plus", "-": "minus"][text.prefix(1)] ?? "value"
         let safe = beginsWithLetter(name) ? name : sign + name
@@ -101,15 +101,22 @@ enum SwiftName {
         return name.isEmpty ? "empty" : name.prefix(1).lowercased() + name.dropFirst()
     }
 
-    private static func capitalized(_ word: String) -> String {
+    /// The words of a name from one of them on, each with a capital.
+    private static func capitalized(_ words: [String], from first: Int = 0) -> String {
+        // `CHANNEL_NAME` has no acronym but the known ones; `GuildVIPs` and a single `SKU` have.
+        let isShouted = words.count > 1 && words.allSatisfy { !$0.contains(where: \.isLowercase) }
+        return words.dropFirst(first).map { capitalized($0, isShouted) }.joined()
+    }
+
+    private static func capitalized(_ word: String, _ isShouted: Bool) -> String {
         let lower = word.lowercased()
         if acronyms.contains(lower) {
             return lower.hasSuffix("s") && acronyms.contains(String(lower.dropLast()))
                 ? lower.dropLast().uppercased() + "s" : lower.uppercased()
         }
         // A word in capitals is a constant of another language.
-        let isShouted = word.count > 4 && word.allSatisfy { !$0.isLowercase }
-        return word.prefix(1).uppercased() + (isShouted ? lower.dropFirst() : word.dropFirst())
+        let isConstant = isShouted || word.count > 4 && word.allSatisfy { !$0.isLowercase }
+        return word.prefix(1).uppercased() + (isConstant ? lower.dropFirst() : word.dropFirst())
     }
 
     private static func beginsWithLetter(_ name: String) -> Bool {
@@ -141,9 +148,19 @@ enum SwiftName {
 /// Gives each name once. Names that differ in case only count as equal, because people and file systems mix them up.
 struct NameSet {
     private var taken: Set<String> = []
+    private let others: Set<String>
+    private let prefix: String
+
+    /// - Parameters:
+    ///   - others: names of others, which get a word in front.
+    ///   - prefix: that word.
+    init(avoiding others: Set<String> = [], prefix: String = "") {
+        (self.others, self.prefix) = (Set(others.map { $0.lowercased() }), prefix)
+    }
 
     /// The name, or the first free one of those with a number after it.
     mutating func claim(_ name: String) -> String {
+        let name = others.contains(name.lowercased()) ? prefix + name : name
         if taken.insert(name.lowercased()).inserted { return name }
         var number = 2
         while !taken.insert("\(name)\(number)".lowercased()).inserted { number += 1 }

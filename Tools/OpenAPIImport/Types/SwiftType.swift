@@ -35,7 +35,9 @@ indirect enum SwiftType: Hashable {
     }
 
     /// The declaration that is stored in a value of this type itself, not in an array.
-    var direct: Declaration? { if case .named(let declaration) = self { declaration } else { nil } }
+    var direct: Declaration? {
+        if case .named(let declaration) = self { declaration.alias ?? declaration } else { nil }
+    }
 
     /// The declarations that the type names.
     var declarations: [Declaration] {
@@ -90,6 +92,8 @@ final class Declaration: Hashable {
     var additional: Use?
     /// Whether it is stored in itself, for an enum.
     var isIndirect = false
+    /// The same union under another name, which this one stands for.
+    var alias: Declaration?
     /// Whether an example adds no members: those of a body are properties of its call, which has others beside them.
     var isClosed = false
     let spot: Spot
@@ -106,7 +110,8 @@ final class Declaration: Hashable {
 
     /// The declarations that this one names.
     var declarations: [Declaration] {
-        switch kind {
+        if let alias { return [alias] }
+        return switch kind {
         case .object: (properties.map(\.type) + [additional?.type].compactMap { $0 }).flatMap(\.declarations)
         case .openEnum: []
         case .union(let shape): shape.variants.flatMap(\.type.declarations)
@@ -180,4 +185,26 @@ struct UnionShape {
     var variants: [Variant]
     /// The member whose value says which variant it is, with the values of each variant.
     var discriminator: (member: String, values: [[Node]])?
+
+    /// What two unions have in common that are one type.
+    var signature: String {
+        let cases = variants.map { variant in
+            let constants = variant.constants.map { "\($0.member)=\($0.values.map(\.json))" }
+            return "\(variant.name) \(variant.type.text) \(variant.required) \(constants)"
+        }
+        let tags = discriminator.map { "\($0.member) \($0.values.map { $0.map(\.json) })" }
+        return cases.joined(separator: ";") + (tags ?? "")
+    }
+
+    /// Gives a variant the name of its only tag where its schema says that word too: `.role` for `RoleSelectDefault`.
+    mutating func nameByTags() {
+        guard let (_, values) = discriminator, values.count == variants.count else { return }
+        let tags = zip(variants, values).map { variant, values -> String? in
+            guard values.count == 1, let tag = values[0].string.map(SwiftName.member), tag.count > 2 else { return nil }
+            return variant.name.lowercased().contains(tag.lowercased()) ? tag : nil
+        }
+        var names = NameSet()
+        _ = names.claim("unknown")
+        for (index, tag) in tags.enumerated() { variants[index].name = names.claim(tag ?? variants[index].name) }
+    }
 }

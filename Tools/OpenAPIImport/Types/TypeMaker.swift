@@ -7,7 +7,7 @@ final class TypeMaker {
     /// The types, in the order in which they were first used.
     var declarations: [Declaration] = []
     private(set) var warnings: [ImportWarning] = []
-    var names = NameSet()
+    var names: NameSet
 
     private struct Key: Hashable {
         let spot: Spot.Key
@@ -28,13 +28,15 @@ final class TypeMaker {
     let keepsAdditional: Bool
 
     /// - Parameters:
-    ///   - prefix: stands before names that mean something else in Swift.
+    ///   - prefix: stands before names that mean something else in Swift, or that others have.
+    ///   - others: the types of others.
     ///   - calls: the names of all calls, in small letters, which no type takes.
     ///   - decided: ``keepsAdditional``; `nil` for as most schemas suggest.
     init(
-        _ documents: Documents, _ overrides: Overrides, prefix: String, calls: Set<String>,
+        _ documents: Documents, _ overrides: Overrides, prefix: String, others: Set<String>, calls: Set<String>,
         keepsAdditional decided: Bool?
     ) {
+        names = NameSet(avoiding: others, prefix: prefix)
         self.documents = documents
         self.overrides = overrides
         flattener = Flattener(documents: documents)
@@ -61,7 +63,7 @@ final class TypeMaker {
             if calls.contains(free.lowercased()) { free += "Model" }
             let given = names.claim(free)
             if given != free {
-                warn(spot, "another schema has the name \(free) too, or in another case; this one is \(given)")
+                warn(spot, "something else has the name \(free) too, or in another case; this schema is \(given)")
             }
             componentNames[spot.key] = given
         }

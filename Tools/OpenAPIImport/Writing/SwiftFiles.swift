@@ -6,8 +6,11 @@ struct SwiftFiles {
     private static let linesOfFile = 1_500
 
     private(set) var files: [(name: String, text: String)] = []
+    private let prefix: String
 
-    init(_ plans: [EntityPlan], title: String, source: String, isPublic: Bool) {
+    /// - Parameter prefix: begins the names of the files, because a module has each name once.
+    init(_ plans: [EntityPlan], prefix: String, title: String, source: String, isPublic: Bool) {
+        self.prefix = prefix
         // Which tags need a type: a type that one tag needs is in its file.
         var (tags, order): ([Declaration: Set<String>], [Declaration]) = ([:], [])
         for plan in plans {
@@ -24,7 +27,6 @@ struct SwiftFiles {
             + "and import again."
         var names = NameSet()
         _ = names.claim("Models")
-        _ = names.claim("Support")
 
         var seen: Set<String> = []
         for tag in plans.map(\.tag) where seen.insert(tag).inserted {
@@ -50,14 +52,6 @@ struct SwiftFiles {
             addModels(own, name + "Models", header, isPublic)
         }
         addModels(sorted.filter { (tags[$0]?.count ?? 0) > 1 }, "Models", header, isPublic)
-        let needsBox = sorted.contains { $0.properties.contains(where: \.isBoxed) }
-        let needsName = sorted.contains { $0.additional != nil }
-        if needsBox || needsName {
-            var writer = SwiftWriter(isPublic: isPublic)
-            if needsName { writer.add(Support.memberName) }
-            if needsBox { writer.add(Support.boxed(access: writer.access)) }
-            add("Support", writer, header, false)
-        }
     }
 
     private mutating func addModels(
@@ -92,64 +86,10 @@ struct SwiftFiles {
 
     private mutating func add(_ name: String, _ writer: SwiftWriter, _ header: String, _ needsFoundation: Bool) {
         let imports = (needsFoundation ? ["import Foundation"] : []) + ["import LATNetworking"]
-        files.append((name + ".swift", ([header] + imports + writer.lines).joined(separator: "\n") + "\n"))
+        files.append((prefix + name + ".swift", ([header] + imports + writer.lines).joined(separator: "\n") + "\n"))
     }
 
     private static func oneLine(_ text: String) -> String {
         String(text.map { $0.isNewline ? " " : $0 }.prefix(60))
-    }
-}
-
-/// Types that generated code needs in rare cases.
-private enum Support {
-    static let memberName = [
-        "",
-        "/// The name of a member that no schema names.",
-        "struct MemberName: CodingKey {",
-        "    let stringValue: String",
-        "    var intValue: Int? { nil }",
-        "",
-        "    init(_ name: String) { stringValue = name }",
-        "    init(stringValue: String) { self.stringValue = stringValue }",
-        "    init?(intValue: Int) { nil }",
-        "}",
-    ]
-
-    static func boxed(access: String) -> [String] {
-        [
-            "",
-            "/// Stores a value elsewhere, so that a type can contain itself.",
-            "@propertyWrapper",
-            "\(access)struct Boxed<Value: Codable & Hashable & Sendable>: Codable, Hashable, Sendable {",
-            "    private indirect enum Box: Hashable, Sendable { case value(Value) }",
-            "    private var box: Box",
-            "",
-            "    \(access)var wrappedValue: Value {",
-            "        get {",
-            "            switch box {",
-            "            case .value(let value): value",
-            "            }",
-            "        }",
-            "        set { box = .value(newValue) }",
-            "    }",
-            "",
-            "    \(access)init(wrappedValue: Value) { box = .value(wrappedValue) }",
-            "    \(access)init(from decoder: any Decoder) throws { box = .value(try Value(from: decoder)) }",
-            "    \(access)func encode(to encoder: any Encoder) throws { try wrappedValue.encode(to: encoder) }",
-            "}",
-            "",
-            "// A member that is missing is nil, as for any other optional property.",
-            "extension KeyedDecodingContainer {",
-            "    \(access)func decode<Value>(_ type: Boxed<Value?>.Type, forKey key: Key) throws -> Boxed<Value?> {",
-            "        Boxed(wrappedValue: try decodeIfPresent(Value.self, forKey: key))",
-            "    }",
-            "}",
-            "",
-            "extension KeyedEncodingContainer {",
-            "    \(access)mutating func encode<Value>(_ box: Boxed<Value?>, forKey key: Key) throws {",
-            "        try encodeIfPresent(box.wrappedValue, forKey: key)",
-            "    }",
-            "}",
-        ]
     }
 }

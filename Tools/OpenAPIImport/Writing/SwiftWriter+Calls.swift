@@ -11,7 +11,7 @@ extension SwiftWriter {
             add("    \(access)typealias Model = \(plan.model.text)\(plan.isModelOptional ? "?" : "")")
         }
         add("    \(access)static let route = Route(server: \(SwiftName.literal(plan.row)))")
-        for property in properties { write(member: property) }
+        for property in properties { write(property) }
         writeInit(properties)
         writeOptions(members)
         writeBody(plan, members)
@@ -56,20 +56,12 @@ extension SwiftWriter {
                 byType.append((failure.type.text, [failure.status]))
             }
         }
-        for (type, statuses) in byType where type != "JSONValue" {
-            let list = statuses.map { $0 == "default" ? "other statuses" : $0 }.joined(separator: ", ")
-            place += " For \(list): `error.model(of: \(type).self)`."
+        let failures = byType.filter { $0.type != "JSONValue" }.map { type, statuses in
+            let list = statuses.map { $0 == "default" ? "other statuses" : $0 }
+            return "`\(type)` for \(list.joined(separator: ", "))"
         }
+        if !failures.isEmpty { place += " `error.model(of:)`: \(failures.joined(separator: "; "))." }
         add(Comments.lines(place, indent: 0))
-    }
-
-    private mutating func write(member property: Property) {
-        add(Comments.lines(property.comment, indent: 4))
-        let name = SwiftName.escaped(property.name)
-        if let constant = property.constant, !property.isOptional {
-            return add("    \(access)var \(name) = \(constant)")
-        }
-        add("    \(access)var \(name): \(property.text)" + (property.isSettable ? " = .leftOut" : ""))
     }
 
     private mutating func writeOptions(_ members: [EntityPlan.Member]) {

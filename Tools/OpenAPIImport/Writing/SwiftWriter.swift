@@ -12,6 +12,7 @@ struct SwiftWriter {
     mutating func write(_ declaration: Declaration) {
         add()
         add(Comments.lines(declaration.comment.map(Comments.short), indent: 0))
+        if let alias = declaration.alias { return add("\(access)typealias \(declaration.name) = \(alias.name)") }
         switch declaration.kind {
         case .object: write(object: declaration)
         case .openEnum(let shape): write(shape, declaration)
@@ -46,12 +47,13 @@ struct SwiftWriter {
             let name = SwiftName.escaped(property.name)
             let decode = property.isOptional && !property.isSettable ? "decodeIfPresent" : "decode"
             let type = property.isSettable ? property.text : property.type.text
-            let target = property.isBoxed ? "_\(property.name) = Boxed(wrappedValue: " : "self.\(property.name) = "
+            let target =
+                property.isBoxed ? "_\(property.name) = Coding.Boxed(wrappedValue: " : "self.\(property.name) = "
             add(
                 "        \(target)try members.\(decode)(\(type).self, forKey: .\(name))" + (property.isBoxed ? ")" : "")
             )
         }
-        add("        let others = try decoder.container(keyedBy: MemberName.self)")
+        add("        let others = try decoder.container(keyedBy: JSONKey.self)")
         let check = declaration.properties.isEmpty ? "" : " where CodingKeys(stringValue: name.stringValue) == nil"
         add("        for name in others.allKeys\(check) {")
         let decode = additional.isNullable ? "decodeIfPresent" : "decode"
@@ -69,15 +71,21 @@ struct SwiftWriter {
         "[String: \(additional.type.text)\(additional.isNullable ? "?" : "")]"
     }
 
-    private mutating func write(_ property: Property) {
-        add(Comments.lines(property.comment, indent: 4))
+    mutating func write(_ property: Property) {
         let name = SwiftName.escaped(property.name)
-        let box = property.isBoxed ? "@Boxed " : ""
+        var line = "    \(access)var \(name)"
         if let constant = property.constant, !property.isOptional {
-            add("    \(access)var \(name) = \(constant)")
+            line += " = \(constant)"
         } else {
-            add("    \(box)\(access)var \(name): \(property.text)" + (property.isSettable ? " = .leftOut" : ""))
+            let box = property.isBoxed ? "@Coding.Boxed " : ""
+            line = "    \(box)\(access)var \(name): \(property.text)" + (property.isSettable ? " = .leftOut" : "")
         }
+        // A format alone needs no line of its own.
+        if let format = Comments.format(property.comment), line.count + format.count < 110 {
+            return add("\(line)  // \(format)")
+        }
+        add(Comments.lines(property.comment, indent: 4))
+        add(line)
     }
 
     /// The initializer that a public struct does not have by itself.
@@ -150,8 +158,8 @@ struct SwiftWriter {
             add("        try members.encode\(isLeftOut ? "IfPresent" : "")(self.\(property.name), forKey: .\(name))")
         }
         if hasAdditional {
-            add("        var others = encoder.container(keyedBy: MemberName.self)")
-            add("        for (name, value) in additional { try others.encode(value, forKey: MemberName(name)) }")
+            add("        var others = encoder.container(keyedBy: JSONKey.self)")
+            add("        for (name, value) in additional { try others.encode(value, forKey: .name(name)) }")
         }
         add("    }")
     }
@@ -189,13 +197,13 @@ struct SwiftWriter {
         for variant in shape.variants { add("    case \(SwiftName.escaped(variant.name))(\(variant.type.text))") }
         add("    /// What the document does not describe.")
         add("    case unknown(JSONValue)")
-        if let (member, _) = shape.discriminator {
-            add()
-            add("    private enum CodingKeys: String, CodingKey { case kind = \(SwiftName.literal(member)) }")
-        }
         add()
         add("    \(access)init(from decoder: any Decoder) throws {")
-        if let (_, values) = shape.discriminator { writeSwitch(shape, values) } else { writeTests(shape) }
+        if let (member, values) = shape.discriminator {
+            writeSwitch(shape, member, values)
+        } else {
+            writeTests(shape)
+        }
         add("    }")
         add()
         add("    \(access)func encode(to encoder: any Encoder) throws {")
@@ -209,18 +217,20 @@ struct SwiftWriter {
         add("}")
     }
 
-    private mutating func writeSwitch(_ shape: UnionShape, _ values: [[Node]]) {
+    private mutating func writeSwitch(_ shape: UnionShape, _ member: String, _ values: [[Node]]) {
         let isNumber = values.allSatisfy { $0.allSatisfy { $0.int != nil } }
         let type = isNumber ? "Int" : "String"
-        add("        let kind = try? decoder.container(keyedBy: CodingKeys.self).decode(\(type).self, forKey: .kind)")
-        add("        switch kind {")
+        // An enum of keys for each union takes long to compile.
+        let key = ".name(\(SwiftName.literal(member)))"
+        add("        let members = try? decoder.container(keyedBy: JSONKey.self)")
+        add("        switch try? members?.decode(\(type).self, forKey: \(key)) {")
         var seen: Set<String> = []
         for (variant, values) in zip(shape.variants, values) {
             let texts = values.map { isNumber ? $0.number ?? "" : SwiftName.literal($0.text ?? "") }.filter {
                 seen.insert($0).inserted
             }
             guard !texts.isEmpty else { continue }
-            let value = "\(SwiftName.escaped(variant.name))(try \(variant.type.text)(from: decoder))"
+            let value = "\(SwiftName.escaped(variant.name))(try .init(from: decoder))"
             add("        case \(texts.joined(separator: ", ")): self = .\(value)")
         }
         add("        default: self = .unknown(try JSONValue(from: decoder))")
@@ -260,7 +270,7 @@ struct SwiftWriter {
             case .any: continue
             }
             add("        case \(pattern):")
-            add("            self = .\(SwiftName.escaped(variant.name))(try \(variant.type.text)(from: decoder))")
+            add("            self = .\(SwiftName.escaped(variant.name))(try .init(from: decoder))")
         }
         add("        default: self = .unknown(value)")
         add("        }")

@@ -30,6 +30,7 @@ extension OpenAPICommand {
         // Everything is made before anything is written.
         let result = try importer.run(
             choosing: choice, isPublic: state.isPublic, keepsAdditional: state.keepsAdditional,
+            others: Self.otherTypes(than: Set(state.files.map { "\(folder)/\($0)" }), besides: folder),
             restoring: list(Self.operations))
         let oldTable = try Self.text(of: table.path)
         let editor = try TableEditor(
@@ -152,24 +153,43 @@ extension OpenAPICommand {
 
     /// The folders with the state of an import of a domain, at most six levels below the working directory.
     private static func folders(of domain: String) -> [String] {
-        var level = ["."]
+        tree(".").filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+    }
+
+    /// A folder and those at most six levels below it.
+    private static func tree(_ root: String) -> [String] {
+        var level = [root]
         var all = level
         for _ in 0..<6 {
-            level = level.flatMap { parent in folders(in: parent).map { parent == "." ? $0 : "\(parent)/\($0)" } }
+            level = level.flatMap { parent in
+                entries(in: parent) { $0 == S_IFDIR }.map { parent == "." ? $0 : "\(parent)/\($0)" }
+            }
             all += level
         }
-        return all.filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+        return all
+    }
+
+    /// The types of other imports into the target of a folder: it has each name once.
+    private static func otherTypes(than own: Set<String>, besides folder: String) throws -> Set<String> {
+        let steps = folder.split(separator: "/").filter { $0 != "." }
+        let isTarget = steps.count > 1 && ["Sources", "Tests"].contains(steps[0]) && !folder.hasPrefix("/")
+        let files = tree(isTarget ? steps.prefix(2).joined(separator: "/") : folder).flatMap { folder in
+            entries(in: folder) { $0 == S_IFREG }.filter { $0.hasSuffix(".swift") }.map { "\(folder)/\($0)" }
+        }
+        return try files.filter { !own.contains($0) }.reduce(into: []) { types, file in
+            types.formUnion(OpenAPIImporter.types(in: try text(of: file) ?? ""))
+        }
     }
 
     /// A folder of the only target of the package.
     private static func standardFolder(_ domain: String) -> String? {
-        let targets = folders(in: "Sources")
+        let targets = entries(in: "Sources") { $0 == S_IFDIR }
         guard targets.count == 1 else { return nil }
         return "Sources/\(targets[0])/\(domain.prefix(1).uppercased() + domain.dropFirst())"
     }
 
-    /// The folders in a folder that are neither hidden nor links, by name.
-    private static func folders(in folder: String) -> [String] {
+    /// What is in a folder, is of a kind and neither hidden nor a link, by name.
+    private static func entries(in folder: String, _ isWanted: (_ kind: mode_t) -> Bool) -> [String] {
         guard let entries = opendir(folder) else { return [] }
         defer { closedir(entries) }
         var names: [String] = []
@@ -178,7 +198,7 @@ extension OpenAPICommand {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
             var status = stat()
-            if !name.hasPrefix("."), lstat("\(folder)/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+            if !name.hasPrefix("."), lstat("\(folder)/\(name)", &status) == 0, isWanted(status.st_mode & S_IFMT) {
                 names.append(name)
             }
         }

@@ -97,21 +97,33 @@ extension CodingUserInfoKey {
 }
 
 /// A coding key: the name of a member or the index of an element.
-enum JSONKey: CodingKey {
+///
+/// It is the key of all members whose names are known only when the program runs, or for which an enum of keys is not worth it:
+///
+/// ```swift
+/// let kind = try decoder.container(keyedBy: JSONKey.self).decode(String.self, forKey: .name("kind"))
+/// ```
+public enum JSONKey: CodingKey {
+    /// The name of a member of an object.
     case name(String)
+    /// The index of an element of an array.
     case index(Int)
 
-    init(stringValue: String) { self = .name(stringValue) }
-    init(intValue: Int) { self = .index(intValue) }
+    /// The key of a member.
+    public init(stringValue: String) { self = .name(stringValue) }
+    /// The key of an element.
+    public init(intValue: Int) { self = .index(intValue) }
 
-    var stringValue: String {
+    /// The name, or the index as text.
+    public var stringValue: String {
         switch self {
         case .name(let name): name
         case .index(let index): String(index)
         }
     }
 
-    var intValue: Int? {
+    /// The index; `nil` for a name.
+    public var intValue: Int? {
         if case .index(let index) = self { index } else { nil }
     }
 }

@@ -4,7 +4,7 @@ import LATNetworking
 
 /// Books of the library.
 ///
-/// `GET /books`. All pages: `call.pages()`. For 4XX: `error.model(of: LibraryError.self)`.
+/// `GET /books`. All pages: `call.pages()`. `error.model(of:)`: `LibraryError` for 4XX.
 struct ListBooks: RequestEntity, Encodable {
     typealias Model = ListBooksReply
     static let route = Route(server: "library.listBooks")

@@ -25,13 +25,11 @@ enum Event: Codable, Hashable, Sendable {
     /// What the document does not describe.
     case unknown(JSONValue)
 
-    private enum CodingKeys: String, CodingKey { case kind = "type" }
-
     init(from decoder: any Decoder) throws {
-        let kind = try? decoder.container(keyedBy: CodingKeys.self).decode(String.self, forKey: .kind)
-        switch kind {
-        case "lent": self = .lent(try Lent(from: decoder))
-        case "returned": self = .returned(try Returned(from: decoder))
+        let members = try? decoder.container(keyedBy: JSONKey.self)
+        switch try? members?.decode(String.self, forKey: .name("type")) {
+        case "lent": self = .lent(try .init(from: decoder))
+        case "returned": self = .returned(try .init(from: decoder))
         default: self = .unknown(try JSONValue(from: decoder))
         }
     }
@@ -65,7 +63,7 @@ struct Returned: Codable, Hashable, Sendable {
 
 struct Shelf: Codable, Hashable, Sendable {
     var name: String
-    @Boxed var parent: Shelf?
+    @Coding.Boxed var parent: Shelf?
     var children: [Shelf]?
     var size: ShelfSize?
     var label: ShelfLabel?
@@ -81,8 +79,8 @@ struct Shelf: Codable, Hashable, Sendable {
         try members.encodeIfPresent(self.children, forKey: .children)
         try members.encodeIfPresent(self.size, forKey: .size)
         try members.encodeIfPresent(self.label, forKey: .label)
-        var others = encoder.container(keyedBy: MemberName.self)
-        for (name, value) in additional { try others.encode(value, forKey: MemberName(name)) }
+        var others = encoder.container(keyedBy: JSONKey.self)
+        for (name, value) in additional { try others.encode(value, forKey: .name(name)) }
     }
 }
 
@@ -90,11 +88,11 @@ extension Shelf {
     init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         self.name = try members.decode(String.self, forKey: .name)
-        _parent = Boxed(wrappedValue: try members.decodeIfPresent(Shelf.self, forKey: .parent))
+        _parent = Coding.Boxed(wrappedValue: try members.decodeIfPresent(Shelf.self, forKey: .parent))
         self.children = try members.decodeIfPresent([Shelf].self, forKey: .children)
         self.size = try members.decodeIfPresent(ShelfSize.self, forKey: .size)
         self.label = try members.decodeIfPresent(ShelfLabel.self, forKey: .label)
-        let others = try decoder.container(keyedBy: MemberName.self)
+        let others = try decoder.container(keyedBy: JSONKey.self)
         for name in others.allKeys where CodingKeys(stringValue: name.stringValue) == nil {
             additional[name.stringValue] = try others.decode(ShelfValue.self, forKey: name)
         }
@@ -111,9 +109,9 @@ enum ShelfLabel: Codable, Hashable, Sendable {
         let value = try JSONValue(from: decoder)
         switch value {
         case .string:
-            self = .text(try String(from: decoder))
+            self = .text(try .init(from: decoder))
         case .int:
-            self = .number(try Int(from: decoder))
+            self = .number(try .init(from: decoder))
         default: self = .unknown(value)
         }
     }
@@ -137,9 +135,9 @@ enum ShelfSize: Codable, Hashable, Sendable {
         let value = try JSONValue(from: decoder)
         switch value {
         case .object(let members) where members["radius"] != nil:
-            self = .round(try ShelfSizeRound(from: decoder))
+            self = .round(try .init(from: decoder))
         case .object(let members) where members["width"] != nil:
-            self = .square(try ShelfSizeSquare(from: decoder))
+            self = .square(try .init(from: decoder))
         default: self = .unknown(value)
         }
     }
@@ -171,9 +169,9 @@ enum ShelfValue: Codable, Hashable, Sendable {
         let value = try JSONValue(from: decoder)
         switch value {
         case .string:
-            self = .text(try String(from: decoder))
+            self = .text(try .init(from: decoder))
         case .int, .double, .decimal:
-            self = .number(try Double(from: decoder))
+            self = .number(try .init(from: decoder))
         default: self = .unknown(value)
         }
     }
