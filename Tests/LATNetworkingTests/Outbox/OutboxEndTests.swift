@@ -189,6 +189,35 @@ import Testing
         await next.close()
     }
 
+    /// An entry may be dropped, or the outbox closed, before its call runs.
+    @Test func cancelledCallRunsNoInterceptor() async throws {
+        let intercepted = Mutex(0)
+        struct Counting: Interceptor {
+            let count: @Sendable () -> Void
+            func intercept(
+                _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+            ) async throws -> HTTPResponse {
+                count()
+                return try await next(request)
+            }
+        }
+        let central = try CentralRequestManager.make { configuration in
+            configuration.baseURL = server.baseURL
+            configuration.interceptors = [Counting { intercepted.withLock { $0 += 1 } }]
+        }
+        let request = post("x")
+        let (result, isTransient) = await Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await central.result { () throws(NetworkError) in
+                try central.call(request)
+            } begin: { _ in
+            }
+        }.value
+        let failure = #expect(throws: NetworkError.self) { try result.get() }
+        #expect(failure?.kind == .cancelled && !isTransient)
+        #expect(intercepted.withLock { $0 } == 0 && server.requestCount == 0)
+    }
+
     @Test func handlerMayCloseItsOutbox() async throws {
         let outbox = try fixture.open()
         let shared = Mutex<Outbox?>(outbox)

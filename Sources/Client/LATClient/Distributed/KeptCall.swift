@@ -57,6 +57,8 @@ extension CentralRequestManager {
         }
         begin(call)
         do {
+            // Neither interceptors nor authenticators work for an entry that was dropped.
+            try Task.checkCancellation()
             return (.success(try await run(call) { response, call in try judged(response, of: call) }), false)
         } catch {
             let failure = call.failure(error)
