@@ -38,6 +38,13 @@ import Testing
         #expect("\(NetworkError(.httpStatus, message: "m"))" == "httpStatus: m")
     }
 
+    /// One of the requests of an upload is not the request of the caller.
+    @Test func descriptionHasTheMethodThatWasSent() {
+        let error = NetworkError(.connect, message: "m", request: HTTPRequest("PATCH", "http://h/u"))
+            .of(HTTPRequest("PUT", "http://h/files"))
+        #expect(error.request?.method == .put && "\(error)" == "connect: m [PATCH http://h/u]")
+    }
+
     @Test func debugDescriptionHasNoSecrets() {
         let request = HTTPRequest(
             "POST", "http://u:hunter2@h/x?token=hunter2", headers: ["Authorization": "hunter2"],

@@ -133,7 +133,7 @@ struct UploadRun {
                 "the server does not know the earlier upload any more, so the file is sent from its beginning"
             }
         }
-        guard now.byteCount != told.byteCount, now.byteCount > 0, console.errTerminal.isTerminal else { return nil }
+        guard now.byteCount != told.byteCount, now.byteCount > 0 else { return nil }
         let total = progress.total.map { " of \(Quantity.bytes($0))" } ?? ""
         return "goes on after \(Quantity.bytes(now.byteCount))\(total), which the server has"
     }

@@ -22,6 +22,8 @@ public struct NetworkError: Error, Sendable {
         var message: String
         var request: HTTPRequest?
         var url: String?
+        /// The method of the request sent last: one of the requests of an upload is not the request of the caller.
+        var method: HTTPMethod?
         let response: HTTPResponse?
         let curlCode: Int?
         var attempts: Int
@@ -51,8 +53,9 @@ public struct NetworkError: Error, Sendable {
         let answering = response.flatMap { $0.url.isEmpty ? nil : $0.url }
         storage = Storage(
             Facts(
-                kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
-                curlCode: curlCode, attempts: max(attempts, response?.attempts ?? 1), timings: timings, connection: nil,
+                kind: kind, message: message, request: request, url: answering ?? request?.url,
+                method: request?.method ?? response?.requestMethod, response: response, curlCode: curlCode,
+                attempts: max(attempts, response?.attempts ?? 1), timings: timings, connection: nil,
                 underlying: underlying))
     }
 
@@ -95,6 +98,7 @@ public struct NetworkError: Error, Sendable {
         NetworkError(self) {
             $0.request = request
             $0.url = $0.url ?? request.url
+            $0.method = $0.method ?? request.method
         }
     }
 
@@ -131,7 +135,7 @@ extension NetworkError: CustomStringConvertible {
         var text = "\(kind): \(message)\(attempts > 1 ? " (after \(attempts) attempts)" : "")"
         let place = url ?? request?.url ?? ""
         if !place.isEmpty {
-            let method = (request?.method ?? response?.requestMethod).map { "\($0) " } ?? ""
+            let method = facts.method.map { "\($0) " } ?? ""
             text += " [\(URLText.visible(method + URLParts.redacted(place)))]"
         }
         return text
