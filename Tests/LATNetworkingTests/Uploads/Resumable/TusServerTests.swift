@@ -183,4 +183,45 @@ import Testing
         #expect(server.uploads == [fixture.content])
         try await server.expectMethods("OPTIONS", "POST", "PATCH")
     }
+
+    /// A server may remove an upload when it is complete, such as tussi 3.1. If the answer to the last PATCH is lost, it then
+    /// looks like one that never was (404, 410), and sending it again could make a second file.
+    @Test(arguments: [404, 410]) func lostLastAnswerIsNotSentTwice(status: Int) async throws {
+        let fixture = try UploadFixture(size: 200_000)
+        let server = try MockServer()
+        server.bodyLimit = 0
+        let url = server.url("/u")
+        let offset = Box(0)
+        server.fallback { request in
+            switch request.method {
+            case "POST":
+                offset.change { $0 = 0 }
+                return MockReply(status: 201, headers: ["Location": url])
+            case "PATCH":
+                offset.change { $0 += Int(request.headers["Content-Length"] ?? "") ?? 0 }
+                guard offset.value < 200_000 else { return .noReply }
+                return MockReply(status: 204, headers: ["Upload-Offset": "\(offset.value)"])
+            case "HEAD" where offset.value == 200_000: return .status(status)
+            case "HEAD": return MockReply(status: 200, headers: ["Upload-Offset": "\(offset.value)"])
+            default: return .status(204)
+            }
+        }
+        let (manager, path) = (manager, fixture.path)
+        let tus = ResumableUpload.tus(partSize: 100_000)
+        // The next run does not know more.
+        for run in 1...2 {
+            let error = await failure {
+                try await manager.upload(server.url("/files"), body: .file(path), resumable: tus).value
+            }
+            #expect(error?.kind == .protocolViolation && error?.message.contains("it may be complete") == true)
+            #expect(server.requests.count { $0.method == "PATCH" } == 2 && fixture.leftovers.count == 1, "run \(run)")
+        }
+        // Who has looked at the server may send it again.
+        var again = tus
+        again.resumesEarlierRun = false
+        _ = await failure { [again] in
+            try await manager.upload(server.url("/files"), body: .file(path), resumable: again).value
+        }
+        #expect(server.requests.count { $0.method == "POST" } == 2)
+    }
 }
