@@ -195,6 +195,30 @@ import Testing
         #expect(isFull && count > 10 && sent == count && server.requestCount == 0)
     }
 
+    /// Otherwise those who add would take again and again what the sender has given up to record what was sent.
+    @Test(.needsMountNamespaces) func reserveIsNotForWhoAdds() async throws {
+        let folder = directory.path(of: "disk")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            continuation.resume(
+                with: Result {
+                    try MountNamespace.run {
+                        try MountNamespace.mount(on: folder, size: "2m")
+                        let (store, _) = try OutboxStore.opening(folder)
+                        try OutboxStore.checkRoom(in: folder)
+                        store.releaseReserve()
+                        let filler = folder + "/filler"
+                        try content((2 << 20) - (400 << 10)).write(to: URL(filePath: filler))
+                        #expect(throws: NetworkError.self) { try OutboxStore.checkRoom(in: folder) }
+                        #expect(access(folder + "/reserve", F_OK) != 0, "what there is, is for the sender")
+                        unlink(filler)
+                        try OutboxStore.checkRoom(in: folder)
+                        #expect(access(folder + "/reserve", F_OK) == 0)
+                    }
+                })
+        }
+    }
+
     // MARK: Refused
 
     @Test func credentialOfTheCallerIsRefused() async throws {

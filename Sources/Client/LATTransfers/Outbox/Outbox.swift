@@ -135,6 +135,7 @@ public final class Outbox: Sendable {
     public func add(_ items: [Item]) async throws -> [Entry.ID] {
         var made: [BodyWriter] = []
         do {
+            try OutboxStore.checkRoom(in: engine.folder)
             let hold = try FolderHold(engine.folder, items.contains { $0.mayHaveFiles })
             var rows: [OutboxRow] = []
             rows.reserveCapacity(items.count)

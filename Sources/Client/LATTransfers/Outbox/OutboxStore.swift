@@ -45,12 +45,11 @@ final class OutboxStore {
     private var connection: SQLiteConnection
     private var file: UInt64
     private let lock: Int32
-    /// Room on the disk that is given up when it is full, because removing an entry needs some, too.
-    private let reserve: String
 
     static let columns =
         "id, state, grp, supersedes, handler, target, key, priority, added, expires, due, size, attempts, unseen, reason, "
         + "status, request, place"
+    /// Room on the disk that is given up when it is full, because removing an entry needs some, too.
     private static let reserveSize = 256 << 10
 
     static let schema = """
@@ -120,7 +119,6 @@ final class OutboxStore {
         self.lock = lock
         self.connection = connection
         file = Self.number(of: folder)
-        reserve = folder + "/reserve"
         keepReserve()
     }
 
@@ -262,22 +260,38 @@ final class OutboxStore {
 
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
     func releaseReserve() {
-        unlink(reserve)
+        unlink(Self.reserve(of: folder))
         shrinkLog()
     }
 
     private func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
 
     /// Makes the reserve again.
-    ///
+    func keepReserve() { Self.keepReserve(of: folder) }
+
     /// - Returns: whether it is there.
     @discardableResult
-    func keepReserve() -> Bool {
-        if access(reserve, F_OK) == 0 { return true }
+    private static func keepReserve(of folder: String) -> Bool {
+        let path = reserve(of: folder)
+        if access(path, F_OK) == 0 { return true }
         // Not zeros, which a file system may not store.
-        let bytes = (0..<Self.reserveSize).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
-        return (try? AtomicFile.write(bytes, to: reserve, isShared: true, followsLinks: false)) != nil
+        let bytes = (0..<reserveSize).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+        return (try? AtomicFile.write(bytes, to: path, isShared: true, followsLinks: false)) != nil
     }
+
+    /// Checks that something may be added. While the reserve is given up, what is added would take the room that the sender
+    /// needs to record what was sent, and so to make room.
+    ///
+    /// - Throws: ``Outbox/Failure/diskFull``.
+    static func checkRoom(in folder: String) throws(NetworkError) {
+        if access(reserve(of: folder), F_OK) == 0 { return }
+        var disk = statvfs()
+        // Without a sender nobody else makes it again. The sender may be about to use as much.
+        let isRoomy = statvfs(folder, &disk) == 0 && UInt(disk.f_bavail) * disk.f_frsize >= 2 * UInt(reserveSize)
+        guard isRoomy, keepReserve(of: folder) else { throw fullDisk(folder) }
+    }
+
+    private static func reserve(of folder: String) -> String { folder + "/reserve" }
 
     // MARK: Errors
 
@@ -286,9 +300,7 @@ final class OutboxStore {
         guard let error = error as? SQLiteError else { return .outbox(.store, "\(error)") }
         let path = URLText.visible(path(folder))
         let system = SystemError(code: error.systemCode)
-        if error.isFull || system.isFull {
-            return .outbox(.diskFull, "the disk of \(path) is full, so nothing was changed; make room and try again")
-        }
+        if error.isFull || system.isFull { return fullDisk(folder) }
         let advice =
             error.isBusy
             ? "another process holds it for too long; try again"
@@ -296,6 +308,12 @@ final class OutboxStore {
         return NetworkError(
             .storage, message: "\(path) cannot be used: \(error.message) (SQLite \(error.code)); \(advice)",
             underlying: error.isDamage ? Damage() : Outbox.Failure.store)
+    }
+
+    private static func fullDisk(_ folder: String) -> NetworkError {
+        .outbox(
+            .diskFull,
+            "the disk of \(URLText.visible(path(folder))) is full, so nothing was changed; make room and try again")
     }
 
     /// Marks an error that shows damage.
