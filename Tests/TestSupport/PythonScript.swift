@@ -10,7 +10,8 @@ extension Trait where Self == ConditionTrait {
 
 /// A script of `scripts/lib`, run by the Python of `.venv`. It serves on a port of 127.0.0.1 and prints a line for each event.
 package final class PythonScript: Sendable {
-    private static let root: URL = {
+    /// The folder of the package.
+    static let root: URL = {
         var root = URL(filePath: #filePath)
         for _ in 0..<3 { root.deleteLastPathComponent() }
         return root

@@ -95,11 +95,11 @@ import Testing
 
     @Test func everyEntryEndsOnceInOrder() throws {
         for round in 0..<max(1, Self.rounds ?? 2) {
-            try Self.check(round, in: TemporaryDirectory(), hasFullDisks: false)
+            try Self.check(round, in: TemporaryDirectory())
         }
     }
 
-    @Test(.needsMountNamespaces)
+    @Test(.needsMountNamespaces, .needsFakeClock)
     func fullDiskAndSetClockLoseNoEntry() async throws {
         for round in 0..<max(1, Self.rounds ?? 1) {
             let directory = try TemporaryDirectory()
@@ -111,7 +111,7 @@ import Testing
                             try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
                             try MountNamespace.mount(on: disk, size: "3m")
                             defer { try? MountNamespace.unmount(disk) }
-                            try Self.check(round, in: directory, hasFullDisks: true)
+                            try Self.check(round, in: directory, clock: FakeClock(directory))
                         }
                     })
             }
@@ -119,7 +119,9 @@ import Testing
     }
 
     /// One run. It blocks, because the threads of a mount namespace are those that it starts.
-    private static func check(_ round: Int, in directory: TemporaryDirectory, hasFullDisks: Bool) throws {
+    ///
+    /// - Parameter clock: the clock of all processes, which is set while they run. Their disk is full from time to time, too.
+    private static func check(_ round: Int, in directory: TemporaryDirectory, clock: FakeClock? = nil) throws {
         let kills = rounds == nil ? 3 : 10
         // Every other round has entries without groups, which are sent in any order and read ahead.
         let hasGroups = round % 2 == 0
@@ -129,21 +131,17 @@ import Testing
         defer { ledger.stop() }
         var random = SeededGenerator(seed: UInt64(100 + round))
         func process(_ role: String) throws -> RoleProcess {
-            // The clock of each process shows another time.
-            let offset = hasFullDisks ? [-259_200_000, -3_600_000, 0, 7_200_000].randomElement(using: &random) ?? 0 : 0
-            return try RoleProcess(
+            try RoleProcess(
                 role,
-                [
-                    folder, ledger.url, "\(count / 2)", directory.path(of: "added"), "\(offset)",
-                    hasGroups ? "groups" : "none",
-                ], of: "OutboxRoles")
+                [folder, ledger.url, "\(count / 2)", directory.path(of: "added"), hasGroups ? "groups" : "none"],
+                of: "OutboxRoles", variables: clock?.variables ?? [:])
         }
         // Both add, and one of them sends what both have added.
         var children = try (0..<2).map { try process("add and send \($0)") }
         for kill in 0..<kills {
             try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1))
             switch kill % 3 {
-            case 0 where hasFullDisks:
+            case 0 where clock != nil:
                 // Nothing more can be written for a moment, and then it can.
                 let file = disk + "/filler"
                 let descriptor = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -155,6 +153,7 @@ import Testing
             case 1: try ledger.restart()
             default: break
             }
+            try clock?.set([-259_200, -3_600, 0, 7_200].randomElement(using: &random) ?? 0)
             let index = Int.random(in: 0..<2, using: &random)
             children[index].kill()
             children[index] = try process("add and send \(index)")

@@ -51,20 +51,17 @@ import Testing
         let path = arguments[3] + index
         let start = (try? String(contentsOf: URL(filePath: path), encoding: .utf8)).flatMap { Int($0) } ?? 0
         let outbox = try await repeatingWhileFull {
-            try Outbox(folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration) {
-                var reading = OutboxClock.Reading.now
-                reading.wall += Int64(arguments[4]) ?? 0
-                return reading
-            }
+            try Outbox(folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
         }
         let meddling = Task { await meddle(outbox) }
         for number in start..<(Int(arguments[2]) ?? 0) {
             let group = "\(index)\(number % 2)"
-            let kept = arguments[5] == "groups" ? group : nil
+            let kept = arguments[4] == "groups" ? group : nil
             var request = HTTPRequest("POST", arguments[1], body: .text("\(group)-\(number)"))
             request.idempotencyKey = "key-\(index)-\(number)"
             _ = try await repeatingWhileFull { [request] in
-                try await outbox.add(request, group: kept)
+                // An hour by the clock that nobody sets.
+                try await outbox.add(request, group: kept, expires: .seconds(3_600))
             }
             if number % 5 == 0 { try await add("again-\(index)-\(number)", to: outbox, arguments[1]) }
             if number % 5 == 1 { try await add("drop-\(index)-\(number)", to: outbox, arguments[1]) }
