@@ -174,10 +174,29 @@ import Testing
         #expect(
             await failure { try await manager.download(slow.url, to: target, options: fail).value }?.kind == .storage)
         #expect(slow.mock.requestCount == count)
-        // The finished part is kept. Once the target is free, the part only has to be renamed.
+        // The finished part is kept. Once the target is free, its last byte confirms it.
         unlink(target)
         let file = try await manager.download(slow.url, to: target, options: fail).value
-        #expect(file.resumedByteCount == 700_000 && slow.mock.requestCount == count && directory.contents == ["f"])
+        #expect(file.resumedByteCount == 699_999 && slow.ranges.last == "bytes=699999-" && directory.contents == ["f"])
+        #expect(slow.mock.requestCount == count + 1)
+    }
+
+    /// A process died after it had given the file its name, and before it removed that of the part.
+    @Test(arguments: [false, true]) func finishedFileIsNotWrittenThroughItsPart(hasJournal: Bool) async throws {
+        try directory.write(Self.bytes, to: "f")
+        if hasJournal { try leaveComplete("x") }
+        unlink(target + ".part")
+        #expect(link(target, target + ".part") == 0)
+        let named = options { $0.identity = "x" }
+        let other = content(700_000, seed: 1)
+        let broken = try RangeServer(other, headers: ["ETag": "\"v2\""]) {
+            $1 == 1 ? $2.closing(afterBytes: 300_000) : $2
+        }
+        let manager = try CentralRequestManager.make { $0.retries = 0 }
+        let error = await failure { try await manager.download(broken.url, to: target, options: named).value }
+        #expect(error?.kind == .connectionLost && directory.read("f") == Self.bytes)
+        #expect(try await manager.download(broken.url, to: target, options: named).value.byteCount == 700_000)
+        #expect(directory.read("f") == other && directory.contents == ["f"])
     }
 
     // MARK: Digests
@@ -230,6 +249,89 @@ import Testing
         download.cancel(keepingProgress: true)
         _ = await failure { try await download.value }
         #expect(directory.contents == ["f.part", "f.part.journal"])
+    }
+
+    /// Leaves all bytes of an earlier run, whose process died before it gave the file its name.
+    private func leaveComplete(_ identity: String, _ bytes: Data = Self.bytes) throws {
+        var journal = DownloadJournal(identity: identity)
+        journal.validator = .entityTag("\"v1\"", modified: nil)
+        journal.total = Int64(bytes.count)
+        journal.done.insert(0..<Int64(bytes.count))
+        try directory.write(bytes, to: "f.part")
+        try directory.write(journal.encoded(), to: "f.part.journal")
+    }
+
+    @Test func completePartIsConfirmedByItsLastByte() async throws {
+        try leaveComplete(server.url)
+        let file = try await manager.download(server.url, to: target).value
+        #expect(file.resumedByteCount == 699_999 && file.receivedByteCount == 1)
+        #expect(server.ranges == ["bytes=699999-"] && server.mock.requests[0].headers["If-Range"] == "\"v1\"")
+        #expect(directory.read("f") == Self.bytes && directory.contents == ["f"])
+    }
+
+    /// With `If-Range` the server sends the new version; one that ignores the field may find the range unsatisfiable.
+    @Test(arguments: [700_000, 699_999, 10, 0], [false, true])
+    func completePartOfAnotherVersionIsReplaced(count: Int, refuses: Bool) async throws {
+        let other = content(count, seed: 1)
+        let server = try RangeServer(other, headers: ["ETag": "\"v2\""]) { request, _, honest in
+            guard refuses, request.headers["Range"] != nil, count < 700_000 else { return honest }
+            return MockReply(status: 416, headers: ["Content-Range": "bytes */\(count)"])
+        }
+        try leaveComplete(server.url)
+        let file = try await manager.download(server.url, to: target).value
+        #expect(server.ranges.first == "bytes=699999-" && file.resumedByteCount == 0)
+        #expect(directory.read("f") == other && directory.contents == ["f"])
+    }
+
+    @Test func emptyPartIsAskedFor() async throws {
+        try leaveComplete(server.url, Data())
+        _ = try await manager.download(server.url, to: target).value
+        #expect(server.ranges == ["-"] && directory.read("f") == Self.bytes)
+    }
+
+    @Test(arguments: [nil, 304, 403, 503] as [Int?]) func unconfirmedPartIsKept(status: Int?) async throws {
+        let refusing = try RangeServer(Self.bytes) { _, _, _ in .status(status ?? 500) }
+        // Nothing listens on port 1.
+        let url = status == nil ? "http://127.0.0.1:1/f" : refusing.url
+        let named = options { $0.identity = "x" }
+        let manager = try CentralRequestManager.make { $0.retries = 0 }
+        try leaveComplete("x")
+        for _ in 0..<2 {
+            let error = await failure { try await manager.download(url, to: target, options: named).value }
+            #expect(error?.kind == (status == nil ? .connect : .httpStatus) && error?.response?.status == status)
+            #expect(directory.contents == ["f.part", "f.part.journal"] && directory.read("f.part") == Self.bytes)
+        }
+        let file = try await manager.download(server.url, to: target, options: named).value
+        #expect(file.receivedByteCount == 1 && server.ranges == ["bytes=699999-"] && directory.read("f") == Self.bytes)
+    }
+
+    @Test func ownDigestConfirmsACompletePart() async throws {
+        try leaveComplete(server.url)
+        let right = options { $0.digest = .sha256((try? Self.digest(Self.bytes)) ?? "") }
+        let file = try await manager.download(server.url, to: target, options: right).value
+        #expect(file.resumedByteCount == 700_000 && server.mock.requestCount == 0 && directory.contents == ["f"])
+    }
+
+    @Test(arguments: 0..<3) func partOfAnotherUserIsNotContinued(kind: Int) async throws {
+        let slow = try RangeServer(Self.bytes) { $1 == 1 || $1 == 3 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
+        var request = HTTPRequest("GET", slow.url)
+        switch kind {
+        case 0: request.cachePartition = "a"
+        case 1: request.authentication = .basic(user: "a", password: "p")
+        default: manager.cache.partition = "a"
+        }
+        for isSame in [true, false] {
+            let first = manager.download(request, to: target)
+            for await progress in first.progress where progress.completed > 100_000 { break }
+            first.cancel(keepingProgress: true)
+            _ = await failure { try await first.value }
+            if !isSame {
+                if kind == 2 { manager.cache.partition = "b" }
+                request = HTTPRequest("GET", slow.url)
+            }
+            let file = try await manager.download(request, to: target).value
+            #expect((file.resumedByteCount > 0) == isSame && directory.read("f") == Self.bytes)
+        }
     }
 
     @Test func damagedPartOrJournalStartsOver() async throws {

@@ -33,11 +33,16 @@ final class PartFile: Sendable {
             }
             // Before this lock, another download may have renamed or removed the file.
             var named = stat()
-            if lstat(path, &named) == 0, named.st_ino == status.st_ino, named.st_dev == status.st_dev {
+            guard lstat(path, &named) == 0, named.st_ino == status.st_ino, named.st_dev == status.st_dev else {
+                continue
+            }
+            guard named.st_nlink > 1 else {
                 self.descriptor = descriptor
                 isKept = true
                 return
             }
+            // Its other name is that of a finished download whose process died before it removed this one.
+            guard unlink(path) == 0 else { throw DownloadFiles.system("removed", path) }
         }
     }
 

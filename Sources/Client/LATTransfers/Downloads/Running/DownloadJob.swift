@@ -47,6 +47,9 @@ final class DownloadJob: Sendable {
         var state = State(plan: DownloadPlan(segments: order.segments, usesRanges: order.mayUseRanges))
         if order.options.resumesEarlierRun, let journal = Self.journal(of: order, target, file) {
             state.plan.resume(from: journal)
+            // Only the server, or a digest of the caller, can say that the whole content is still the right one. The request
+            // for its last byte asks.
+            if order.options.digest == nil, state.plan.isComplete { state.plan.drop(from: state.plan.done.count - 1) }
             state.fileName = journal.fileName
             if order.checksAnnouncedDigest { state.announced = journal.digest }
             state.resumed = state.plan.done.count
@@ -68,7 +71,7 @@ final class DownloadJob: Sendable {
     ) -> DownloadJournal? {
         guard order.mayUseRanges, let data = DownloadFiles.read(target.journal),
             let journal = DownloadJournal(decoding: data), journal.identity == order.identity,
-            journal.validator != nil, journal.done.upperBound <= file.size
+            journal.validator != nil, journal.done.count > 0, journal.done.upperBound <= file.size
         else { return nil }
         return journal
     }

@@ -23,7 +23,9 @@ struct DownloadOrder: Sendable {
     var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
     var send: @Sendable (HTTPRequest) async throws -> HTTPResponse
 
-    var identity: String { options.identity ?? request.url }
+    var identity: String {
+        ([options.identity ?? request.url] + request.transferUser.filter { !$0.isEmpty }).joined(separator: "\n")
+    }
 
     /// Whether parts of the content may be requested: only GET defines `Range` (RFC 9110 §14.2).
     var mayUseRanges: Bool { request.method == .get && !isSealed }

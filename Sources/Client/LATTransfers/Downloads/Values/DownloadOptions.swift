@@ -14,10 +14,12 @@ public struct DownloadOptions: Sendable {
     /// What to do about a file that exists at the target. Default ``DownloadOptions/ExistingFile/overwrite``.
     public var existingFile = ExistingFile.overwrite
     /// The digest that the whole file must have. Default `nil`: it is not checked. If the digest is wrong, the download
-    /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target.
+    /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target. If an earlier
+    /// run left the whole file, the right digest completes it without a request.
     public var digest: Digest?
     /// Whether to continue from the bytes that an earlier run left beside the target. Default `true`. They are used
-    /// only if the server confirms that the content is unchanged.
+    /// only if the server confirms that the content is unchanged, and only for the same user: the cache partition, and the
+    /// user of the credentials. If they are the whole file, the last byte is requested.
     public var resumesEarlierRun = true
     /// The identity of the content in the journal. Default `nil`: its URL. Set one when the links to the same content
     /// differ each time, as signed links do.
@@ -120,7 +122,7 @@ public struct DownloadedFile: Sendable {
     /// The size in bytes.
     public let byteCount: Int64
     /// The response without its body; the last one if there were several. If no content was received (a skipped file,
-    /// or one that only had to be renamed), it is a 304 without headers.
+    /// or one that only had to be compared with its digest and renamed), it is a 304 without headers.
     public let response: HTTPResponse
     /// Whether the file existed and was kept (``DownloadOptions/ExistingFile/skip``).
     public let isSkipped: Bool

@@ -119,8 +119,10 @@ extension CentralRequestManager {
     private func order(
         _ call: Call, _ resumable: ResumableUpload, _ failure: NetworkError? = nil, _ refreshURL: LinkRefresh? = nil
     ) -> UploadOrder {
-        UploadOrder(
-            request: call.request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
+        var request = call.request
+        request.cachePartition = request.cachePartition ?? cache.partition
+        return UploadOrder(
+            request: request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
             budget: retryBudget, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
             isSealed: seals(call.request), refreshURL: refreshURL,
             isReplayed: { [self] in try await isReplayed($0, call, $1) },

@@ -34,21 +34,13 @@ final class UploadFiles: Sendable {
     private static func names(of order: UploadOrder) -> (identity: String, folder: String, lockPath: String) {
         let path = PathParts.resolved(order.path) ?? order.path
         let parts = PathParts(path)
-        // Another user does not continue the upload. Tokens are left out, because they change.
-        let user = [order.request.cachePartition ?? "", user(order.request.authentication)]
+        let user = order.request.transferUser
         let text = ([order.upload.style.rawValue, path] + order.identity + user).joined(separator: "\n")
         let identity = (try? MessageDigest.of(Data(text.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? text
         let folder = order.upload.journalFolder ?? parts.folder
         // Leaves room for the suffixes within the 255 bytes of a name.
         let stem = parts.name.utf8.count <= 200 ? parts.name + "." : ""
         return (identity, folder, "\(folder)/\(stem)\(identity.prefix(12)).upload")
-    }
-
-    private static func user(_ authentication: Authentication?) -> String {
-        switch authentication {
-        case .basic(let user, _), .digest(let user, _), .any(let user, _): user
-        case .bearer, nil: ""
-        }
     }
 
     private static func inUse(_ path: String) -> NetworkError {
@@ -94,5 +86,17 @@ final class UploadFiles: Sendable {
     func unlock() {
         unlink(lockPath)
         lock.unlock()
+    }
+}
+
+extension HTTPRequest {
+    /// Who sends the request: another user does not continue a transfer. Tokens are left out, because they change.
+    var transferUser: [String] {
+        let user =
+            switch self.authentication {
+            case .basic(let user, _), .digest(let user, _), .any(let user, _): user
+            case .bearer, nil: ""
+            }
+        return [self.cachePartition ?? "", user]
     }
 }
