@@ -104,6 +104,23 @@ import Testing
         try expect([step], expected)
     }
 
+    @Test(
+        arguments: [
+            ([.keyed(303), .get(.connect, hop: 1)], true), ([.keyed(302), .get(.tls(.expired), hop: 1)], true),
+            ([.put(301), .put(.connect)], true), ([.post(.connectionLost), .post(.connect)], true),
+            ([.keyed(307), .keyed(.connect, hop: 1)], false), ([.post(401), .post(.connect)], false),
+            ([.keyed(.connect), .keyed(.connect)], false), ([.keyed(503)], false), ([.post(.connectionLost)], false),
+        ] as [([SentRequestsTests.Step], Bool)])
+    func earlierRequestMayHaveArrived(_ steps: [Step], _ hasArrived: Bool) {
+        #expect(sent(steps).hasArrivedBefore == hasArrived)
+        var absorbing = sent([.get(.cancelled)])
+        absorbing.absorb(sent(steps), isAnswer: true)
+        #expect(absorbing.hasArrivedBefore)
+        absorbing = SentRequests()
+        absorbing.absorb(sent(steps), isAnswer: true)
+        #expect(absorbing.hasArrivedBefore == hasArrived)
+    }
+
     private static let unsentPosts: [(Step, Repetitions)] = [
         (.post(.connect), [.mirror, .connectivity, .retry]),
         (.post(.dns), [.mirror, .connectivity, .retry]), (.post(.circuitOpen), [.mirror, .retry]),

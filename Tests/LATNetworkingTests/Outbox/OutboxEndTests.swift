@@ -93,6 +93,37 @@ import Testing
         await outbox.close()
     }
 
+    /// The server has processed the request, and redirects to a place where nothing listens.
+    private static let lostResult = MockReply.redirect(to: "http://127.0.0.1:1/result", status: 303)
+
+    @Test func processedRequestIsAnAttempt() async throws {
+        server.fallback { _ in Self.lostResult }
+        let outbox = try fixture.open {
+            $0.firstWait = .milliseconds(5)
+            $0.maxAttempts = 2
+        }
+        let id = try await outbox.add(post("x"))
+        try await outbox.waitUntilSent()
+        let entry = try #require(try await outbox.entry(id))
+        #expect(entry.state == .givenUp && entry.attempts == 2 && server.requestCount == 2)
+        await outbox.close()
+    }
+
+    @Test(arguments: ["http://127.0.0.1:1", nil]) func conflictAfterALostResultIsRepeated(origin: String?) async throws
+    {
+        // The result that another origin has is not that of the server.
+        let other = try MockServer()
+        other.fallback { _ in .status(200) }
+        let lost = MockReply.redirect(to: (origin ?? other.baseURL) + "/result", status: 303)
+        server.enqueue(lost, .status(409), .status(200))
+        let outbox = try fixture.open { $0.firstWait = .milliseconds(5) }
+        try await outbox.add(post("x"))
+        try await outbox.waitUntilSent()
+        #expect(try await outbox.entries.isEmpty)
+        #expect(server.requestCount == 3)
+        await outbox.close()
+    }
+
     @Test func nobodyIsRungWithoutASender() async throws {
         let adder = try fixture.open { $0.limit = 0 }
         try await adder.add(post("x"))

@@ -96,6 +96,23 @@ import Testing
             mayHaveArrived(.httpStatus, 502) && mayHaveArrived(.httpStatus, 504) && !mayHaveArrived(.httpStatus, 503))
     }
 
+    @Test func requestThatWasRedirectedMayHaveArrived() {
+        for kind in [NetworkError.Kind.dns, .connect, .timeout(.connect), .tls(.expired), .proxy, .circuitOpen] {
+            let failure = NetworkError(kind, message: "").afterArrival()
+            let pauses = [.tls(.expired), .proxy, .circuitOpen].contains(kind)
+            #expect(OutboxRule.mayHaveArrived(failure), "\(kind)")
+            #expect(
+                rule.verdict(after: failure, .init(count: 1)) == .wait(.seconds(1), pausesTarget: pauses), "\(kind)")
+            #expect(rule.verdict(after: failure, .init(count: 8)) == .givenUp, "\(kind)")
+        }
+        for (status, mayHaveArrived) in [(301, true), (302, true), (303, true), (307, false), (308, false)] {
+            var response = HTTPResponse(status: 404, url: "http://b.test")
+            response.redirects = [.init(url: "http://a.test/x", status: status)]
+            let failure = NetworkError(.httpStatus, message: "", response: response)
+            #expect(OutboxRule.mayHaveArrived(failure) == mayHaveArrived, "\(status)")
+        }
+    }
+
     @Test func redirectToAnotherPlaceIsNoSuccess() {
         func failure(_ status: Int, from: String, to: String) -> NetworkError? {
             var response = HTTPResponse(status: 200, url: to)

@@ -316,6 +316,17 @@ import Testing
         #expect(directory.read("big.bin") == bytes)
     }
 
+    /// A new link would have the server process the request a second time.
+    @Test func redirectedPostGetsNoFreshLink() async throws {
+        let server = try MockServer()
+        server.fallback { $0.method == "POST" ? .redirect(to: "/report", status: 303) : .status(410) }
+        var options = DownloadOptions()
+        options.refreshURL = { [url = server.url("/again")] _ in url }
+        let download = manager.download(HTTPRequest("POST", server.url("/reports")), to: target, options: options)
+        #expect(await failure { try await download.value }?.response?.status == 410)
+        #expect(server.requests.map(\.method) == ["POST", "GET"])
+    }
+
     @Test func callAndProviderHeadersAreSent() async throws {
         let server = try RangeServer(bytes)
         let manager = try CentralRequestManager.make {

@@ -30,6 +30,7 @@ public struct NetworkError: Error, Sendable {
         let timings: Timings?
         var connection: HTTPResponse.Connection?
         let underlying: (any Error)?
+        var hasArrivedBefore = false
     }
 
     /// A box for the facts, so that an error is one pointer.
@@ -104,6 +105,11 @@ public struct NetworkError: Error, Sendable {
 
     /// The error with a sentence more.
     package func adding(_ text: String) -> NetworkError { NetworkError(self) { $0.message += "; " + text } }
+
+    /// Whether an earlier request of the call than the one that failed may have been processed, such as a redirected one.
+    package var hasArrivedBefore: Bool { facts.hasArrivedBefore }
+
+    package func afterArrival() -> NetworkError { NetworkError(self) { $0.hasArrivedBefore = true } }
 
     package func counting(attempts: Int) -> NetworkError { NetworkError(self) { $0.attempts = attempts } }
 

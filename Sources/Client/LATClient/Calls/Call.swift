@@ -235,8 +235,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
         let ending =
             failure.kind == .cancelled && isCancelled
             ? cancellation(after: failure.response) : failure.of(request)
-        let attempts = attempts
-        return attempts > ending.attempts ? ending.counting(attempts: attempts) : ending
+        let sent = sent
+        let counted = sent.attempts > ending.attempts ? ending.counting(attempts: sent.attempts) : ending
+        return sent.hasArrivedBefore ? counted.afterArrival() : counted
     }
 
     // MARK: Several requests at once

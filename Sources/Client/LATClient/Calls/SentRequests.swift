@@ -12,6 +12,10 @@ struct SentRequests: Sendable {
     private(set) var hop = 0
     /// Whether a request that must not be processed twice may have been processed.
     private(set) var mayHaveHadEffects = false
+    /// Whether an earlier request than the last one may have been processed, such as one that was redirected.
+    private(set) var hasArrivedBefore = false
+    /// The same for every request.
+    private var mayHaveArrived = false
     /// The number of requests sent, hops included.
     private(set) var count = 0
     /// The number of requests sent, without hops.
@@ -34,20 +38,20 @@ struct SentRequests: Sendable {
     mutating func begins(_ request: HTTPRequest, hop: Int) {
         last = request
         self.hop = hop
+        hasArrivedBefore = mayHaveArrived
         count += 1
         if hop == 0 { attempts += 1 }
     }
 
     /// Records the end of a request.
     mutating func ended(_ request: HTTPRequest, _ answer: Result<HTTPResponse, any Error>) {
-        // An idempotent request, or one with an idempotency key, may be processed twice (RFC 9110 §9.2.2).
-        guard !request.method.isIdempotent, request.idempotencyKey == nil else { return }
         switch answer {
-        case .success(let response):
-            if !Self.refusedUnprocessed.contains(response.status) { mayHaveHadEffects = true }
-        case .failure(let error):
-            if !Self.wasNotSent(error) { mayHaveHadEffects = true }
+        case .success(let response): guard !Self.isUnprocessed(response.status) else { return }
+        case .failure(let error): guard !Self.wasNotSent(error) else { return }
         }
+        mayHaveArrived = true
+        // An idempotent request, or one with an idempotency key, may be processed twice (RFC 9110 §9.2.2).
+        if !request.method.isIdempotent, request.idempotencyKey == nil { mayHaveHadEffects = true }
     }
 
     /// Adds what was sent for another call on behalf of this one.
@@ -57,6 +61,9 @@ struct SentRequests: Sendable {
     mutating func absorb(_ other: SentRequests, isAnswer: Bool) {
         if isAnswer { (last, hop, addressIndex) = (other.last ?? last, other.hop, other.addressIndex) }
         mayHaveHadEffects = mayHaveHadEffects || other.mayHaveHadEffects
+        hasArrivedBefore =
+            hasArrivedBefore || other.hasArrivedBefore || (isAnswer ? mayHaveArrived : other.mayHaveArrived)
+        mayHaveArrived = mayHaveArrived || other.mayHaveArrived
         count += other.count
         attempts += other.attempts
     }
@@ -108,9 +115,14 @@ struct SentRequests: Sendable {
         }
     }
 
-    /// The statuses of a request that was not processed, because it lacks credentials, or is to be sent elsewhere or later
-    /// (RFC 9110 §15.4.8, §15.4.9, §15.5.2, §15.5.8, §15.5.20; RFC 8470 §5.2).
-    private static let refusedUnprocessed: Set<Int> = [307, 308, 401, 407, 421, 425]
+    /// Whether the status is that of a request that was not processed, because it lacks credentials, or is to be sent elsewhere
+    /// or later (RFC 9110 §15.4.8, §15.4.9, §15.5.2, §15.5.8, §15.5.20; RFC 8470 §5.2).
+    fileprivate static func isUnprocessed(_ status: Int) -> Bool {
+        switch status {
+        case 307, 308, 401, 407, 421, 425: true
+        default: false
+        }
+    }
 
     /// Whether the error shows that nothing of the request can have reached its server.
     static func wasNotSent(_ error: any Error) -> Bool {
@@ -122,6 +134,11 @@ struct SentRequests: Sendable {
         default: false
         }
     }
+}
+
+extension HTTPResponse {
+    /// Whether a server may have processed the request before it redirected it.
+    package var hasArrivedBefore: Bool { redirects.contains { !SentRequests.isUnprocessed($0.status) } }
 }
 
 /// What an authenticator adds to a request: header fields, or credentials that the engine sends.

@@ -50,8 +50,8 @@ struct OutboxRule: Hashable, Sendable {
         switch failure.kind {
         case .cancelled, .shutDown: return .interrupted
         case .unknownName: return .rowMissing
-        // Nothing was sent, so it is no attempt.
-        case .dns, .connect, .timeout(.connect): return .unreachable
+        // Nothing was sent, so it is no attempt, unless a server had the request and redirected it.
+        case .dns, .connect, .timeout(.connect): guard failure.hasArrivedBefore else { return .unreachable }
         default: break
         }
         guard attempt.isTransient || mayPass(failure, attempt) else { return .refused }
@@ -79,8 +79,8 @@ struct OutboxRule: Hashable, Sendable {
         return switch failure.kind {
         // A body that is not that of the server: a portal answers in its place.
         case .decoding, .redirect: true
-        case .connectionLost, .timeout, .tls, .proxy, .protocolViolation, .circuitOpen, .authentication, .provider,
-            .other:
+        case .dns, .connect, .connectionLost, .timeout, .tls, .proxy, .protocolViolation, .circuitOpen, .authentication,
+            .provider, .other:
             true
         default: false
         }
@@ -88,6 +88,7 @@ struct OutboxRule: Hashable, Sendable {
 
     /// Whether the server may have got the request although its answer was not seen.
     static func mayHaveArrived(_ failure: NetworkError) -> Bool {
+        if failure.hasArrivedBefore || failure.response?.hasArrivedBefore == true { return true }
         // A gateway says that it got no answer from the server.
         if let status = failure.response?.status { return status == 502 || status == 504 }
         return switch failure.kind {

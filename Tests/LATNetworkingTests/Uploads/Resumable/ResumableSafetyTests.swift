@@ -106,6 +106,74 @@ import Testing
         #expect(server.requests.map(\.method) == ["OPTIONS", "OPTIONS", "POST", "PATCH"])
     }
 
+    /// The server has processed the file, and redirects to a result that cannot be had: nothing listens on port 1.
+    private static let lostResult = MockReply.redirect(to: "http://127.0.0.1:1/result", status: 303)
+
+    @Test(arguments: [false, true]) func processedUploadIsNotSentAgain(isAnnounced: Bool) async throws {
+        let url = server.url("/u")
+        server.fallback { request in
+            switch request.method {
+            case "OPTIONS": .status(200)
+            case "POST" where isAnnounced:
+                Self.lostResult.withInterim(104, headers: ["Location": url, "Upload-Draft-Interop-Version": "8"])
+            case "POST": Self.lostResult
+            default: .status(404)
+            }
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, firstWait: .milliseconds(1))
+        }
+        let path = fixture.path
+        for _ in 0..<2 {
+            let error = await failure {
+                try await manager.upload(
+                    server.url("/files"), method: "POST", body: .file(path), resumable: .standard
+                ).value
+            }
+            #expect(error?.kind == (isAnnounced ? .protocolViolation : .connect), "\(String(describing: error))")
+            guard isAnnounced else { break }
+            #expect(error?.message.contains("it may be complete") == true)
+        }
+        #expect(server.requests.count { $0.method == "POST" } == 1)
+    }
+
+    @Test func processedUploadGetsNoFreshLink() async throws {
+        server.fallback { request in
+            switch request.method {
+            case "OPTIONS": .status(200)
+            case "POST": .redirect(to: "/result", status: 303)
+            default: .status(403)
+            }
+        }
+        let manager = try CentralRequestManager.make()
+        let (path, url, again) = (fixture.path, server.url("/files"), server.url("/again"))
+        let error = await failure {
+            try await manager.upload(url, method: "POST", body: .file(path), resumable: .standard) { _ in again }.value
+        }
+        #expect(error?.response?.status == 403 && server.requests.map(\.method) == ["OPTIONS", "POST", "GET"])
+    }
+
+    @Test func processedJoinIsNotSentAgain() async throws {
+        let url = server.url("/u")
+        server.fallback { request in
+            switch (request.method, request.headers["Upload-Concat"]) {
+            case ("OPTIONS", _): return MockReply(status: 204, headers: ["Tus-Extension": "creation, concatenation"])
+            case ("POST", "partial"?): return MockReply(status: 201, headers: ["Location": url])
+            case ("POST", _): return Self.lostResult
+            default: return MockReply(status: 204, headers: ["Upload-Offset": "100000"])
+            }
+        }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, firstWait: .milliseconds(1))
+        }
+        let path = fixture.path
+        let error = await failure {
+            try await manager.upload(server.url("/files"), body: .file(path), resumable: .tus(parallel: 2)).value
+        }
+        #expect(error?.kind == .connect)
+        #expect(server.requests.count { $0.headers["Upload-Concat"]?.hasPrefix("final") == true } == 1)
+    }
+
     @Test(arguments: [false, true]) func interceptorAddsNoSecretsForAnotherOrigin(isAnew: Bool) async throws {
         let other = try MockServer()
         other.fallback { request in

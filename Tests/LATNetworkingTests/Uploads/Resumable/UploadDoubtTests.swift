@@ -54,6 +54,13 @@ import Testing
         #expect(!plan.mayBeComplete)
     }
 
+    @Test func refusalByAnotherPlaceLeavesTheDoubt() {
+        var plan = plan()
+        plan.noteCompletion()
+        _ = plan.note(.refused, to: last, status: 404, isMoved: true)
+        #expect(plan.mayBeComplete)
+    }
+
     @Test func wholeUploadThatIsGoneStaysInDoubt() {
         var plan = plan()
         #expect(plan.note(.whole, to: .ask(lane: 0)) == .proceed && plan.mayBeComplete)

@@ -125,7 +125,9 @@ extension DownloadJob {
             case .refused:
                 let refusal = await failure(response, to: request)
                 // A refusal of the new link, too, may be due to a limit of connections.
-                guard URLRenewal.mayHelp(response.status), !hasRenewed, try await links.renew(link.generation, refusal)
+                guard URLRenewal.mayHelp(response.status), !hasRenewed,
+                    request.method.isIdempotent || !response.hasArrivedBefore,
+                    try await links.renew(link.generation, refusal)
                 else { throw refusal }
                 hasRenewed = true
             case .unusable(let reason):

@@ -64,5 +64,5 @@ extension NetworkError {
     }
 
     /// Whether the server may have got the request.
-    package var mayHaveArrived: Bool { kind == .connectionLost || kind == .timeout(.idle) }
+    package var mayHaveArrived: Bool { hasArrivedBefore || kind == .connectionLost || kind == .timeout(.idle) }
 }

@@ -218,11 +218,12 @@ final class UploadJob: Sendable {
             backoff.begin()
             let generation = renewal.link.generation
             let (request, response, sent) = try await send(step, by: worker)
-            if order.mayRenew(after: response, to: step),
+            let isMoved = response.hasArrivedBefore
+            if order.mayRenew(after: response, to: step), !isMoved || state.withLock({ $0.plan.mayRepeat(step) }),
                 try await renewal.renew(generation, Self.failure(response, to: request))
             {
                 state.withLock { state in
-                    state.plan.fail(step)
+                    state.plan.fail(step, isLost: isMoved)
                     settle(&state, worker)
                 }
                 return
@@ -237,7 +238,7 @@ final class UploadJob: Sendable {
                 if case .created(let address, _) = answer, step.lane != nil, let failure = order.refusal(of: address) {
                     answer = .violation(failure.message)
                 }
-                let outcome = state.plan.note(answer, to: step, status: response.status)
+                let outcome = state.plan.note(answer, to: step, status: response.status, isMoved: isMoved)
                 if answer == .unconfirmed { state.candidate = response }
                 if outcome == .finished {
                     state.response = state.plan.completes(step) ? response : state.candidate ?? response

@@ -196,13 +196,15 @@ struct UploadPlan: Hashable, Sendable {
 
     // MARK: Answers
 
-    /// - Parameter status: The status of the response that is the answer.
-    mutating func note(_ answer: Answer, to step: Step, status: Int = 200) -> Outcome {
+    /// - Parameters:
+    ///   - status: The status of the response that is the answer.
+    ///   - isMoved: Whether the server may have processed the request and redirected it to where the response comes from.
+    mutating func note(_ answer: Answer, to step: Step, status: Int = 200, isMoved: Bool = false) -> Outcome {
         // A gateway may fail although the server behind it has the request, which an earlier one may have preceded.
         let leavesDoubt =
             switch answer {
             case .created, .offset, .gone, .unrepeated, .unconfirmed, .again(.conflict): true
-            default: status == 408 || status >= 500
+            default: isMoved || status == 408 || status >= 500
             }
         if completes(step), shape != .parts, !leavesDoubt || !hasUpload { mayBeComplete = mightBeComplete }
         let outcome = outcome(of: answer, to: step)
@@ -310,7 +312,7 @@ struct UploadPlan: Hashable, Sendable {
 
     /// A request failed without an answer, or with one that may pass: the server is asked what it has.
     ///
-    /// - Parameter isLost: Whether the connection broke after the request was sent.
+    /// - Parameter isLost: Whether the server may have got the request.
     mutating func fail(_ step: Step, isLost: Bool = false) {
         if !isLost, completes(step), shape != .parts { mayBeComplete = mightBeComplete }
         // A server sends no 104 to another version than its own, and the next attempt uses the one before.
