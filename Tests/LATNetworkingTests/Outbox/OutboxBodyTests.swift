@@ -239,6 +239,79 @@ import Testing
         #expect(stat(folder, &status) == 0 && status.st_mode & 0o777 == 0o700)
     }
 
+    private static let secret = "S3CR3T-4711"
+
+    /// Whether the secret is anywhere in the folder of the outbox.
+    private var isSecretKept: Bool {
+        directory.contents.contains { directory.read($0)?.range(of: Data(Self.secret.utf8)) != nil }
+    }
+
+    private func shop() throws -> CentralRequestManager {
+        let table = """
+            { domains: { shop: { baseURL: '\(server.baseURL)' } },
+              servers: {
+                'order.drop': { domain: 'shop', path: 'orders/{id}', method: 'DELETE', secretHeaders: ['X-Shop-Key'] },
+                'order.save': { domain: 'shop', path: 'orders', method: 'POST', query: { names: ['token'] } },
+                'reset': { domain: 'shop', path: 'reset/{token}', method: 'POST' } } }
+            """
+        let domains = try DomainTable(json5: table)
+        return try .make { $0.domains = domains }
+    }
+
+    private struct Reset: RequestEntity, Encodable {
+        static let route = Route(server: "reset")
+        var token = OutboxBodyTests.secret
+        var parameters: Parameters? { ["id": 1] }
+    }
+
+    @Test func credentialInParametersOrRowsIsRefused() async throws {
+        let manager = try shop()
+        let outbox = try fixture.open(manager) { $0.limit = 0 }
+        let secret = Self.secret
+        let drop = EntityCall(Route(server: "order.drop"), parameters: ["id": 7])
+        let hidden: [(String, Outbox.Item)] = [
+            ("access_token", Outbox.Item(drop.parameters(["access_token": secret]))),
+            ("auth", Outbox.Item(drop.parameters(["auth": ["token": secret]]))),
+            ("X-Shop-Key", Outbox.Item(drop.header("X-Shop-Key", secret))),
+            ("token", Outbox.Item(EntityCall(Route(server: "order.save"), parameters: ["token": secret]))),
+            ("token", Outbox.Item(EntityCall(Route(server: "reset"), parameters: ["token": secret]))),
+            ("token", Outbox.Item(Reset())),
+            ("api_key", Outbox.Item(EntityCall(Route("POST", domain: "shop", path: "x?api_key=\(secret)")))),
+            ("password", Outbox.Item(EntityCall(Route(server: "missing"), parameters: ["password": secret]))),
+        ]
+        for (name, item) in hidden {
+            let error = await #expect(throws: NetworkError.self, "\(name)") { try await outbox.add([item]) }
+            #expect(error?.kind == .unsupported && error?.message.contains(name) == true, "\(name)")
+            #expect(error?.message.contains(secret) == false)
+        }
+        #expect(!isSecretKept)
+        // A word of every day in a path, and what is in a body.
+        try await outbox.add([
+            Outbox.Item(EntityCall(Route("POST", domain: "shop", path: "items/{code}"), parameters: ["code": "a"])),
+            Outbox.Item(EntityCall(Route(server: "order.save"), parameters: ["password": "b"])),
+        ])
+        await outbox.close()
+        let keeping = try fixture.open(manager) {
+            $0.limit = 0
+            $0.keepsCredentials = true
+        }
+        for (_, item) in hidden { try await keeping.add([item]) }
+        await keeping.close()
+        #expect(isSecretKept)
+    }
+
+    @Test func secretFieldOfTheRowIsNotInItsAnswer() async throws {
+        server.enqueue(.status(422).header("X-Shop-Key", Self.secret).header("X-Plain", "a"))
+        let manager = try shop()
+        let outbox = try fixture.open(manager)
+        let id = try await outbox.add([Outbox.Item(EntityCall(Route(server: "order.drop"), parameters: ["id": 7]))])[0]
+        try await outbox.waitUntilSent()
+        let answer = try #require(try await outbox.response(to: id))
+        #expect(answer.status == 422 && answer.headers["X-Plain"] == "a" && answer.headers["X-Shop-Key"] == nil)
+        #expect(!isSecretKept)
+        await outbox.close()
+    }
+
     @Test func settingThatCannotBeKeptIsRefused() async throws {
         let outbox = try open { $0.limit = 0 }
         var request = HTTPRequest("POST", "/x")

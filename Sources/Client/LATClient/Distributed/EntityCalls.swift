@@ -19,9 +19,7 @@ extension CentralRequestManager {
     }
 
     /// How the row of an entity uploads files so that the upload can go on; `nil` for in one request.
-    package func uploads(of entity: EntityPlan) -> ResumableUpload? {
-        (try? plans.plan(for: entity.content.route, in: domains, baseURL: baseURL))?.row.uploads
-    }
+    package func uploads(of entity: EntityPlan) -> ResumableUpload? { routePlan(of: entity.content.route)?.row.uploads }
 
     private func uncheckedCall(
         _ entity: EntityPlan, _ progress: ProgressHandler?, _ cached: CachedReplyHandler.Handler?

@@ -28,8 +28,32 @@ extension CentralRequestManager {
     /// The coding of a call: its own, or that of its row. The row may be added later.
     package func coding(of plan: EntityPlan) -> CodingRules? {
         if let own = plan.options.coding { return CodingRules.of(own) }
-        guard let row = try? plans.plan(for: plan.content.route, in: domains, baseURL: baseURL) else { return coding }
+        guard let row = routePlan(of: plan.content.route) else { return coding }
         return row.coding
+    }
+
+    /// What the manager and the rows of a call count as secret.
+    package func secrets(of plan: EntityPlan) -> Secrets {
+        configuration.secrets.union(routePlan(of: plan.content.route)?.prototype.context.rowSecrets ?? Secrets())
+    }
+
+    /// A parameter, or a property that may fill the path, that is secret and would be in the URL of a call; `nil` if none is.
+    /// Without its row, a method that is not known may be one that sends the parameters in the query.
+    package func parameter(of plan: EntityPlan, in secrets: Secrets) -> String? {
+        let content = plan.content
+        let row = routePlan(of: content.route)
+        var members = content.parameters
+        let path = content.properties.names + (row?.pathParameters ?? []).filter { members.remove($0) != nil }
+        if let name = path.first(where: secrets.contains(member:)) { return name }
+        guard members.fields.contains(where: { secrets.contains(parameter: $0.name) }) else { return nil }
+        var request = HTTPRequest((content.route.method ?? row?.prototype.method ?? .get).rawValue, "")
+        let parts = RequestContent(
+            members: members, files: content.files, body: content.body,
+            encoding: plan.options.parameterEncoding ?? row?.encoding ?? .json, query: row?.query)
+        try? RequestBuilder.put(parts, into: &request)
+        let query = URLParts(request.url).query ?? ""
+        return query.split(separator: "&").map { String($0.prefix { $0 != "=" }) }.first(
+            where: secrets.contains(parameter:))
     }
 
     /// Whether a response is a success for the rows of its call, and for the manager's judge.

@@ -20,9 +20,9 @@ extension Outbox {
         /// The number of attempts after which an entry is given up. Default `nil`: none; only its expiry ends an entry that
         /// cannot be sent.
         public var maxAttempts: Int?
-        /// Whether header fields with credentials of the caller are kept, such as `Authorization`. Default `false`: they are
-        /// refused, because they would be written to the disk and have become invalid when the request is sent. An
-        /// authenticator or a header provider of the manager adds them at that time.
+        /// Whether credentials of the caller are kept: in header fields, such as `Authorization`, and in the URL. Default
+        /// `false`: they are refused, because they would be written to the disk and have become invalid when the request is
+        /// sent. An authenticator or a header provider of the manager adds them at that time.
         public var keepsCredentials = false
 
         /// Makes the default configuration.

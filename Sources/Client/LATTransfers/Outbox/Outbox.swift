@@ -165,6 +165,8 @@ public final class Outbox: Sendable {
         var headers: HTTPHeaders
         let options: RequestOptions
         let body: HTTPBody?
+        var secrets = central.configuration.secrets
+        var secretInURL: String?
         switch item.content {
         case .request(var request):
             request.takeHeadersOfOptions()
@@ -178,6 +180,8 @@ public final class Outbox: Sendable {
             (headers, options) = (plan.settings.headers, plan.settings)
             let kept = try central.kept(plan)
             object = kept.object ?? [:]
+            secrets = central.secrets(of: plan)
+            secretInURL = central.parameter(of: plan, in: secrets)
             body = central.coding(of: plan).flatMap { rules in plan.body?.coded(by: rules) } ?? plan.body
             var files: [JSONValue] = []
             for file in plan.content.files { files.append(try await writer.keep(file)) }
@@ -187,8 +191,9 @@ public final class Outbox: Sendable {
                 (route?["server"] ?? route?["domain"])?.string.map { "row:" + $0 }
                 ?? Self.target(route?["url"]?.string ?? "")
         }
-        try check(headers)
-        try check(url: (object["url"] ?? object["route"]?["url"])?.string ?? "")
+        try check(headers, secrets)
+        let route = object["route"]
+        try check(url: (object["url"] ?? route?["url"] ?? route?["path"])?.string ?? "", secrets, secretInURL)
         if let key = headers["Idempotency-Key"] {
             (row.key, row.hasOwnKey) = (key, true)
             headers.removeAll { name in name.lowercased() == "idempotency-key" }
@@ -210,10 +215,10 @@ public final class Outbox: Sendable {
         return row
     }
 
-    private func check(_ headers: HTTPHeaders) throws(NetworkError) {
+    private func check(_ headers: HTTPHeaders, _ secrets: Secrets) throws(NetworkError) {
         guard !engine.configuration.keepsCredentials else { return }
         let secret = headers.fields.first { field in
-            field.value != nil && central.configuration.secrets.contains(header: field.name)
+            field.value != nil && secrets.contains(header: field.name)
         }
         guard let secret else { return }
         throw NetworkError(
@@ -223,11 +228,12 @@ public final class Outbox: Sendable {
                 + "keepsCredentials")
     }
 
-    private func check(url: String) throws(NetworkError) {
+    /// - Parameter parameter: one that is added to the URL and is a credential; `nil` if none is.
+    private func check(url: String, _ secrets: Secrets, _ parameter: String?) throws(NetworkError) {
         guard !engine.configuration.keepsCredentials else { return }
         let parts = URLParts(url)
         let names = (parts.query ?? "").split(separator: "&").map { String($0.prefix { $0 != "=" }) }
-        let secret = names.first { central.configuration.secrets.contains(parameter: $0) }
+        let secret = names.first { secrets.contains(parameter: $0) } ?? parameter
         guard let part = secret.map({ "parameter \($0)" }) ?? parts.userInformation.map({ _ in "user" }) else { return }
         throw NetworkError(
             .unsupported,

@@ -115,8 +115,8 @@ extension OutboxEngine {
 
     /// A response as it is kept for the handler after a crash, and with dead letters: without its secrets, and with the
     /// beginning of the body.
-    func answer(_ response: HTTPResponse) -> Data {
-        let secrets = central.configuration.secrets
+    func answer(_ response: HTTPResponse, _ flight: Flight) -> Data {
+        let secrets = central.configuration.secrets.union(flight.secrets)
         var headers = response.headers
         headers.removeAll { name in secrets.contains(header: name) }
         let head: JSONValue = [

@@ -83,6 +83,7 @@ extension OutboxEngine {
 
     private func outcome(_ ending: Ending, _ now: Int64) -> Outcome {
         let flight = ending.flight
+        flight.secrets = ending.secrets
         var failure: NetworkError?
         switch ending.result {
         case .failure(let error): failure = error
@@ -131,11 +132,12 @@ extension OutboxEngine {
         switch outcome.verdict {
         case .succeeded:
             guard case .success(let response) = outcome.result else { break }
-            outcome.isGone = try !transaction.end(row, .answered, answer: answer(response), isTold: false)
+            outcome.isGone = try !transaction.end(
+                row, .answered, answer: answer(response, outcome.flight), isTold: false)
         case .refused, .givenUp:
             outcome.isGone = try !transaction.end(
                 row, outcome.verdict == .refused ? .refused : .givenUp,
-                answer: outcome.failure?.response.map(answer), isTold: row.handler == nil)
+                answer: outcome.failure?.response.map { answer($0, outcome.flight) }, isTold: row.handler == nil)
         case .wait, .unreachable, .rowMissing, .interrupted:
             // One with a key has a mark to lose.
             if outcome.isRepetition, row.supersedes == nil { break }

@@ -124,17 +124,19 @@ extension OutboxEngine {
         // The bytes are not needed any more when it ends.
         flight.row.body = Data()
         flight.task = Task { [self] in
+            var secrets = Secrets()
             let (result, isTransient) = await central.result { () throws(NetworkError) in
                 switch call {
                 case .request(let request): try central.call(request)
                 case .entity(let plan): try central.call(plan)
                 }
             } begin: { call in
+                secrets = call.request.context.rowSecrets
                 call.observeLimits { [weak self] isWaiting in
                     self?.perform { $0.noteLimit(flight, isWaiting: isWaiting) }
                 }
             }
-            ended(Ending(flight: flight, result: result, isTransient: isTransient))
+            ended(Ending(flight: flight, result: result, isTransient: isTransient, secrets: secrets))
         }
     }
 

@@ -28,6 +28,8 @@ final class OutboxEngine: @unchecked Sendable {
         var task: Task<Void, Never>?
         /// The files of the folder that belong to the entry.
         var files: [String] = []
+        /// What the rows of its call count as secret.
+        var secrets = Secrets()
         /// Whether the call waits for a limit of its row, so that it takes no place.
         var isWaiting = false
 
@@ -39,6 +41,7 @@ final class OutboxEngine: @unchecked Sendable {
         var flight: Flight
         var result: Result<HTTPResponse, NetworkError>
         var isTransient: Bool
+        var secrets = Secrets()
     }
 
     typealias Handler = @Sendable (Outbox.Entry, Result<HTTPResponse, NetworkError>) async throws -> Void
