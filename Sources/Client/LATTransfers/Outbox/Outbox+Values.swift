@@ -191,3 +191,18 @@ extension NetworkError {
                 + (error.isFull ? "make room, and add the entry again" : "check the file and the permissions"))
     }
 }
+
+extension Outbox.Item {
+    /// Whether it may need a file in the folder.
+    var mayHaveFiles: Bool {
+        switch content {
+        case .entity: true
+        case .request(let request):
+            switch request.body?.content {
+            case nil, .parameters: false
+            case .data(let data): data.count > BodyWriter.inlineLimit
+            case .encoded, .file, .stream, .multipart: true
+            }
+        }
+    }
+}

@@ -371,21 +371,6 @@ public final class Outbox: Sendable {
     static let closed = NetworkError(.shutDown, message: "the outbox was closed; open another on its folder")
 }
 
-extension Outbox.Item {
-    /// Whether it may need a file in the folder.
-    fileprivate var mayHaveFiles: Bool {
-        switch content {
-        case .entity: true
-        case .request(let request):
-            switch request.body?.content {
-            case nil, .parameters: false
-            case .data(let data): data.count > BodyWriter.inlineLimit
-            case .encoded, .file, .stream, .multipart: true
-            }
-        }
-    }
-}
-
 /// The shared lock of the bodies of a folder while files are written that no entry has yet.
 private final class FolderHold: Sendable {
     private let descriptor: Int32
