@@ -70,12 +70,12 @@ public final class Outbox: Sendable {
 
     /// A request to add, with what the outbox needs to know of it.
     public struct Item: Sendable {
-        fileprivate enum Content: Sendable {
+        enum Content: Sendable {
             case request(HTTPRequest)
             case entity(@Sendable () throws -> EntityPlan)
         }
 
-        fileprivate let content: Content
+        let content: Content
         /// Entries of one group are sent one after the other, in the order in which they were added. Default `nil`: no order.
         public var group: String?
         /// Replaces a waiting entry of the same group with the same key. One that is being sent stays. Default `nil`: none.
