@@ -45,6 +45,36 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: path)) == Data("new".utf8))
     }
 
+    @Test(arguments: [false, true]) func linkAndPipeThatAUserChoseStay(inPieces: Bool) throws {
+        func write(_ text: String, _ path: String) throws {
+            if inPieces {
+                try AtomicFile.write(to: path) { write in for byte in text.utf8 { try write([byte]) } }
+            } else {
+                try AtomicFile.write(text.utf8, to: path, isShared: true)
+            }
+        }
+        let file = try directory.write(Data("old".utf8), to: "file")
+        let link = directory.path(of: "link")
+        #expect(symlink("file", link) == 0)
+        try write("new", link)
+        #expect(directory.read("file") == Data("new".utf8) && directory.contents == ["file", "link"])
+        #expect((unlink(link), unlink(file)) == (0, 0))
+        let pipe = directory.path(of: "pipe")
+        #expect(mkfifo(pipe, 0o600) == 0 && symlink("pipe", link) == 0)
+        let reader = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        defer { close(reader) }
+        for path in [pipe, link] {
+            try write("through", path)
+            var buffer = [UInt8](repeating: 0, count: 100)
+            #expect(read(reader, &buffer, 100) == 7 && buffer.starts(with: "through".utf8))
+        }
+        var status = stat()
+        #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+        #expect(directory.contents == ["link", "pipe"])
+        // Nothing is made in its place.
+        #expect(throws: SystemError.self) { try AtomicFile.write("x".utf8, to: pipe, replaces: false) }
+    }
+
     @Test func linkIsFollowedOnlyWhereAsked() throws {
         let file = try directory.write(Data("old".utf8), to: "file")
         let link = directory.path(of: "link")

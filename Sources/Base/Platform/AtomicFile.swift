@@ -2,7 +2,8 @@ package import CLinux
 internal import Glibc
 import Synchronization
 
-/// Writes files atomically: readers find the old content or the new one, never a part.
+/// Writes files atomically: readers find the old content or the new one, never a part. A device or a pipe at a path that a user
+/// chose is written to directly.
 package enum AtomicFile {
     /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path.
     ///
@@ -12,8 +13,9 @@ package enum AtomicFile {
     ///     name, and a later write removes those that killed processes left. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
-    ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced. A link
-    ///     of another user than this one and root never stays. Default `true`; `false` for a path that no user chose.
+    ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced, or
+    ///     written to if it is no regular file. A link of another user than this one and root never stays. Default `true`;
+    ///     `false` for a path that no user chose.
     ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
     ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
@@ -21,13 +23,14 @@ package enum AtomicFile {
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
         replaces: Bool = true, followsLinks: Bool = true, synchronizes: Bool = true
     ) throws(SystemError) {
-        let path = followsLinks && !OwnFile.isLinkOfAnother(path) ? PathParts.resolved(path) ?? path : path
-        if isShared { removeLeftovers(of: path) }
+        let (path, isReplaced) = place(path, followsLinks: followsLinks)
+        if isShared, isReplaced { removeLeftovers(of: path) }
         let temporary = isShared ? ownName(path) : path + ".new"
         // A temporary file left by a killed process is incomplete.
-        unlink(temporary)
+        if isReplaced { unlink(temporary) }
         let code = replace(
-            path, by: temporary, mode, isLocked: isShared, replaces: replaces, synchronizes: synchronizes
+            path, by: isReplaced || !replaces ? temporary : nil, mode, isLocked: isShared, replaces: replaces,
+            synchronizes: synchronizes
         ) { descriptor in
             bytes.withContiguousStorageIfAvailable { writeAll(descriptor, UnsafeRawBufferPointer($0)) }
                 ?? Array(bytes).withUnsafeBytes { writeAll(descriptor, $0) }
@@ -35,16 +38,19 @@ package enum AtomicFile {
         guard code == 0 else { throw SystemError(code: code) }
     }
 
-    /// Writes a file in pieces, so that it need not be in memory as a whole. Several processes may write it at the same
-    /// time. A symbolic link at the path is replaced itself, not its target.
+    /// Writes a file that a user chose in pieces, so that it need not be in memory as a whole. Several processes may write it at
+    /// the same time. A symbolic link at the path stays.
     ///
     /// - Parameter pieces: Calls its argument with each piece in order.
     /// - Throws: ``SystemError``, or what `pieces` throws. The file is unchanged then, and the temporary file is removed.
     package static func write(
         to path: String, mode: mode_t = 0o600, pieces: (_ write: (ArraySlice<UInt8>) throws -> Void) throws -> Void
     ) throws {
-        removeLeftovers(of: path)
-        let code = try replace(path, by: ownName(path), mode, isLocked: true, replaces: true) { descriptor in
+        let (path, isReplaced) = place(path, followsLinks: true)
+        if isReplaced { removeLeftovers(of: path) }
+        let code = try replace(
+            path, by: isReplaced ? ownName(path) : nil, mode, isLocked: true, replaces: true
+        ) { descriptor in
             try pieces { piece in
                 let code = piece.withUnsafeBytes { writeAll(descriptor, $0) }
                 guard code == 0 else { throw SystemError(code: code) }
@@ -54,13 +60,31 @@ package enum AtomicFile {
         guard code == 0 else { throw SystemError(code: code) }
     }
 
+    /// The path without symbolic links if a user chose it, and whether the file is replaced: whether it is a regular file or does
+    /// not exist.
+    private static func place(_ path: String, followsLinks: Bool) -> (path: String, isReplaced: Bool) {
+        guard followsLinks, !OwnFile.isLinkOfAnother(path) else { return (path, true) }
+        let path = PathParts.resolved(path) ?? path
+        var status = stat()
+        return (path, stat(path, &status) != 0 || [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT))
+    }
+
     /// Makes a temporary file, synchronizes what `write` writes into it, and renames it. On failure the file is removed.
     ///
+    /// - Parameter temporary: `nil` to write to what is at the path.
     /// - Returns: the error number, which `write` returns too; 0 for none.
     private static func replace(
-        _ path: String, by temporary: String, _ mode: mode_t, isLocked: Bool, replaces: Bool, synchronizes: Bool = true,
-        _ write: (_ descriptor: Int32) throws -> Int32
+        _ path: String, by temporary: String?, _ mode: mode_t, isLocked: Bool, replaces: Bool,
+        synchronizes: Bool = true, _ write: (_ descriptor: Int32) throws -> Int32
     ) rethrows -> Int32 {
+        guard let temporary else {
+            // A pipe that nobody reads is an error, and not waited for.
+            let descriptor = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            guard descriptor >= 0 else { return errno }
+            defer { close(descriptor) }
+            _ = fcntl(descriptor, F_SETFL, 0)
+            return try write(descriptor)
+        }
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
