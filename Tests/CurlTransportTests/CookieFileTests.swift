@@ -217,6 +217,26 @@ import Testing
         }
     }
 
+    @Test(arguments: ["my notes\nline two\n", "# a comment\n", "{}", "Set-Cookie: a=b\n", "\u{0}\u{1}"])
+    func fileThatIsNoJarIsRefused(_ content: String) throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data(content.utf8), to: "notes")
+        let error = #expect(throws: NetworkError.self) {
+            _ = try CurlTransport(configuration: testConfiguration { $0.cookies = .file(path) })
+        }
+        #expect(error?.kind == .invalidRequest && error?.message.contains("not in Netscape's format") == true)
+        #expect(directory.read("notes") == Data(content.utf8))
+    }
+
+    @Test(arguments: [
+        "", " \n", "# Netscape HTTP Cookie File\n", "# HTTP Cookie File\r\n",
+        "# x\na.example.org\tFALSE\t/\tFALSE\t0\tn\tv\n",
+    ]) func emptyJarsAreTaken(_ content: String) throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data(content.utf8), to: "c")
+        _ = try CurlTransport(configuration: testConfiguration { $0.cookies = .file(path) })
+    }
+
     @Test func unwritableFileIsReportedOnce() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()

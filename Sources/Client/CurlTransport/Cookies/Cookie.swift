@@ -106,6 +106,13 @@ enum NetscapeCookie {
 
     static let emptyFile = "# Netscape HTTP Cookie File\n"
 
+    /// Whether a text is such a file: it is empty, has the first line of one (curl's is the same, without `Netscape` in old
+    /// files), or has a cookie.
+    static func isFile(_ text: String) -> Bool {
+        text.allSatisfy(\.isWhitespace) || text.hasPrefix("# Netscape HTTP Cookie File")
+            || text.hasPrefix("# HTTP Cookie File") || !cookies(text).isEmpty
+    }
+
     /// Parses a line of the file; `nil` for a comment or a malformed line.
     static func cookie(_ line: some StringProtocol) -> Cookie? {
         var text = String(line)

@@ -172,14 +172,15 @@ struct CookieFile: Sendable {
     func read(_ warn: (String) -> Void = { _ in }) throws(NetworkError) -> String {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         if file < 0 {
-            let reason = errno
-            let folder = URL(filePath: path).deletingLastPathComponent().path
-            guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
-                throw .invalidRequest(
-                    "the cookie file \"\(path)\" cannot be used: \(SystemError(code: reason).text); give a file in a "
-                        + "folder that exists and may be written")
+            var reason = errno
+            if reason == ENOENT {
+                if access(URL(filePath: path).deletingLastPathComponent().path, W_OK | X_OK) == 0 { return "" }
+                // Why no file can be made in the folder.
+                reason = errno
             }
-            return ""
+            throw .invalidRequest(
+                "the cookie file \"\(path)\" cannot be used: \(SystemError(code: reason).text); give a file in a folder "
+                    + "that exists and may be written")
         }
         var facts = stat()
         if fstat(file, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_mode & 0o077 != 0,
@@ -190,8 +191,9 @@ struct CookieFile: Sendable {
                     + "\(SystemError(code: errno).text); run chmod 600 as its owner")
         }
         close(file)
+        let text: String
         do {
-            return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
+            text = String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
         } catch {
             throw NetworkError(
                 .invalidRequest,
@@ -200,6 +202,12 @@ struct CookieFile: Sendable {
                     + "or set cookies = .memory",
                 underlying: error)
         }
+        // The file is replaced later, so another one given by mistake would be lost.
+        guard NetscapeCookie.isFile(text) else {
+            throw .invalidRequest(
+                "the cookie file \"\(path)\" is not in Netscape's format, so it is left as it is; name another file")
+        }
+        return text
     }
 
     /// Replaces the file atomically. Returns 0, or the system's error.

@@ -25,12 +25,13 @@ final class StateFile: Sendable {
     /// closure returns `false`, which means that the line is malformed.
     func read(expecting form: String, _ add: (Substring) -> Bool) throws(NetworkError) {
         if access(path, F_OK) != 0 {
-            let reason = errno
-            let folder = URL(filePath: path).deletingLastPathComponent().path
-            guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
-                throw refusal("cannot be used: \(SystemError(code: reason).text); give a file in a folder that exists")
+            var reason = errno
+            if reason == ENOENT {
+                if access(URL(filePath: path).deletingLastPathComponent().path, W_OK | X_OK) == 0 { return }
+                // Why no file can be made in the folder.
+                reason = errno
             }
-            return
+            throw refusal("cannot be used: \(SystemError(code: reason).text); give a file in a folder that exists")
         }
         let data: Data
         do {
