@@ -138,6 +138,15 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
+    /// The server closes while this side closes.
+    @Test(arguments: [1009, 4001]) func failureThatTheServerTellsIsTheCode(_ code: Int) async throws {
+        server.enqueue(.webSocket { _ in [.close(code, "why")] })
+        let socket = try await manager.webSocket(server.url("/"))
+        try await socket.send("x")
+        let closing = try await socket.close(code: 4002)
+        #expect(closing.code.rawValue == UInt16(code) && closing.reason == "why" && closing.isByServer)
+    }
+
     @Test func closeEndsWithoutTheServersAnswer() async throws {
         server.enqueue(.webSocket(.text("a"), .stall))
         let socket = try await manager.webSocket(

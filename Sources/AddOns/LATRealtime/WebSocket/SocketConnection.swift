@@ -172,7 +172,13 @@ final class SocketConnection: Sendable {
     private func receivedClose(_ code: UInt16?, _ reason: String) {
         observer?.receive(.close(code: code, reason: reason))
         state.withLock { state in
-            state.noteClose(code.map(WebSocket.CloseCode.init(rawValue:)) ?? .noCode, reason, isByServer: true)
+            let received = code.map(WebSocket.CloseCode.init(rawValue:)) ?? .noCode
+            // Both sides may close at the same time. The code is then that of the frame received (RFC 6455 §7.1.5), if it tells
+            // of a failure.
+            if let own = state.closing, state.failure == nil, received != own.code, !received.isOrdinary {
+                state.closing = nil
+            }
+            state.noteClose(received, reason, isByServer: true)
             state.closing?.isClean = true
             sendClose(code, "", &state)
         }

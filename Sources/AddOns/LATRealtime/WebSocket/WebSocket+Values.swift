@@ -80,17 +80,21 @@ extension WebSocket {
             }
         }
 
+        /// Whether it says nothing of a failure.
+        package var isOrdinary: Bool { [Self.normal, .goingAway, .noCode].contains(self) }
+
         /// Whether another connection may succeed.
         var isWorthReconnecting: Bool { [1001, 1011, 1012, 1013, 1014].contains(rawValue) }
     }
 
     /// How a WebSocket was closed.
     public struct Closing: Sendable, Hashable {
-        /// The code of the first close frame; ``CloseCode/lost`` without one.
+        /// The code of the first close frame; ``CloseCode/lost`` without one. If both sides closed at the same time, it is that of
+        /// the server if that one tells of a failure, such as 1009.
         public var code: CloseCode
-        /// The reason in the first close frame; often empty.
+        /// The reason in the frame of ``code``; often empty.
         public var reason: String
-        /// Whether the server sent the first close frame.
+        /// Whether the server sent the frame of ``code``.
         public var isByServer: Bool
         /// Whether both sides have sent a close frame.
         public var isClean: Bool
