@@ -78,6 +78,11 @@ import Testing
         #expect(try await run("start", "mine").text.contains("ada"))
     }
 
+    @Test(arguments: ["--device", "--browser"]) func timeForTheUserEnds(_ way: String) async throws {
+        let result = try await run("login", "shop", way, "--timeout", "100ms")
+        #expect(result.exitCode == 3 && result.err.contains("nobody has signed in"), "\(result.err)")
+    }
+
     @Test func clientCredentialsNeedNoLogin() async throws {
         #expect(try await run("start", "own", secret: "s3cret/+ %").text.contains("ada"))
         let wrong = try await run("start", "own", secret: "wrong-secret")

@@ -125,6 +125,22 @@ import Testing
         #expect(pauses.value == [.seconds(3), .seconds(3), .seconds(8), .seconds(8)])
     }
 
+    @Test(arguments: [(Duration.seconds(2), true), (.seconds(900_000), false)])
+    func deviceIsWaitedForWithinALimit(_ limit: Duration, isLimited: Bool) async throws {
+        let clock = WallClock()
+        let pauses = Box<[Duration]>([])
+        let oauth = try OAuth2.make(settings(), clock: clock) { time in
+            pauses.change { $0.append(time) }
+            clock.advance(by: isLimited ? time / .seconds(1) : 90_000)
+        }
+        let plain = try CentralRequestManager.make()
+        let error = await failure(of: { try await oauth.signInWithDeviceCode(on: plain, within: limit) { _ in } })
+        #expect(error?.kind == .authentication)
+        // The code expires before a longer limit.
+        #expect((error?.underlying as? OAuth2.Failure)?.reason == (isLimited ? nil : .expiredToken))
+        #expect(pauses.value == [isLimited ? .seconds(2) : .seconds(3)])
+    }
+
     @Test func refusedDeviceCodeIsATypedError() async throws {
         let oauth = try OAuth2.make(settings())
         let error = await failure(of: { try await signIn(oauth, allow: false) })

@@ -7,13 +7,14 @@ import LATNetworking
 struct LoginCommand: Command {
     let sign: SignArgument
     let usesBrowser: Bool?
-    let limit: Duration
+    /// `nil` for that of the browser or of the code.
+    let limit: Duration?
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         sign = try SignArgument(arguments, Self.name)
         try arguments.refuse(Self.browser, with: Self.device)
         usesBrowser = arguments.contains(Self.browser) ? true : arguments.contains(Self.device) ? false : nil
-        limit = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(300)
+        limit = try DurationArgument.parse(arguments, of: Self.timeout)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
@@ -30,11 +31,11 @@ struct LoginCommand: Command {
             let oauth = try OAuth2(rule, store: OAuth2.store(for: rule))
             let manager = try sign.manager()
             if isInBrowser {
-                try await oauth.signInWithBrowser(on: manager, within: limit) { url in
+                try await oauth.signInWithBrowser(on: manager, within: limit ?? .seconds(300)) { url in
                     console.note("Open this page in a browser of this machine:\n\n  \(SafeText.line(url))\n")
                 }
             } else {
-                try await oauth.signInWithDeviceCode(on: manager) { prompt in
+                try await oauth.signInWithDeviceCode(on: manager, within: limit) { prompt in
                     console.note(
                         "Open \(SafeText.line(prompt.url)) and enter the code \(SafeText.line(prompt.userCode)).")
                     if let url = prompt.completeURL { console.note("Or open \(SafeText.line(url))") }
@@ -60,7 +61,9 @@ struct LoginCommand: Command {
     static let device = Option("--device", help: "Shows a code to enter in a browser anywhere (RFC 8628).")
     static let browser = Option(
         "--browser", help: "Waits for a browser of this machine, on a port of 127.0.0.1 (RFC 8252).")
-    static let timeout = Option("--timeout", value: "TIME", help: "How long to wait for the browser. Default: 5m.")
+    static let timeout = Option(
+        "--timeout", value: "TIME",
+        help: "How long to wait for the user. Default: 5m for a browser, and until the code expires for a code.")
     static let options = [TableArgument.table, TableArgument.environment, device, browser, timeout, Option.authority]
 
     static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .domain : .text }

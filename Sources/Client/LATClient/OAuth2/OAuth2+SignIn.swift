@@ -21,11 +21,13 @@ extension OAuth2 {
     ///
     /// - Parameters:
     ///   - manager: Sends the requests.
+    ///   - limit: The longest time until the user has decided. Default `nil`: until the code expires.
     ///   - show: Shows the code. It is called once.
-    /// - Throws: ``NetworkError/Kind/authentication`` if the user or the server refused or the code has expired, and
-    ///   `CancellationError` when the task is cancelled.
+    /// - Throws: ``NetworkError/Kind/authentication`` if the user or the server refused, the code has expired or the time is
+    ///   over, and `CancellationError` when the task is cancelled.
     public func signInWithDeviceCode(
-        on manager: CentralRequestManager, _ show: @Sendable (Prompt) async throws -> Void
+        on manager: CentralRequestManager, within limit: Duration? = nil,
+        _ show: @Sendable (Prompt) async throws -> Void
     ) async throws {
         let exchange = OAuth2Exchange(self, manager)
         let url = try await exchange.address(\.device, "deviceURL")
@@ -42,19 +44,24 @@ extension OAuth2 {
             Prompt(
                 userCode: userCode, url: page, completeURL: json["verification_uri_complete"].string, expires: expires))
         let interval = Duration.seconds(min(max(1, json["interval"].int ?? 5), 600))
-        try await poll(exchange, code: code, every: interval, until: expires)
+        var late = Failure(code: Failure.Reason.expiredToken.rawValue, text: nil).error("a device code", settings)
+        var end = expires
+        if let limit, case let time = asked.addingTimeInterval(limit / .seconds(1)), time < expires {
+            end = time
+            late = exchange.failure(
+                "nobody has signed in at \(settings.place) within \(limit); sign in again, and enter the code in time")
+        }
+        try await poll(exchange, code: code, every: interval, until: end, late)
     }
 
     /// Asks until the user has decided (RFC 8628 §3.4 and §3.5).
     private func poll(
-        _ exchange: OAuth2Exchange, code: String, every first: Duration, until end: Date
+        _ exchange: OAuth2Exchange, code: String, every first: Duration, until end: Date, _ late: NetworkError
     ) async throws {
         var interval = first
         while true {
-            try await pause(interval)
-            guard clock() < end else {
-                throw Failure(code: Failure.Reason.expiredToken.rawValue, text: nil).error("a device code", settings)
-            }
+            try await pause(min(interval, .seconds(max(0, end.timeIntervalSince(clock())))))
+            guard clock() < end else { throw late }
             do {
                 let token = try await exchange.token([
                     ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"), ("device_code", code),
