@@ -85,6 +85,33 @@ import Testing
         #expect(try await source(menu) == .network)
     }
 
+    private struct SlowStore: ForwardingStore {
+        let store: any CacheStore
+        let isSlow: Box<Bool>
+
+        func entries(for primaryKey: String) async throws -> [CacheEntry] {
+            if isSlow.value { try await Task.sleep(for: .milliseconds(100)) }
+            return try await store.entries(for: primaryKey)
+        }
+    }
+
+    /// A look-up that is longer than `cacheLookUpTimeout` is waited for, because nothing else finds the groups.
+    @Test func slowLookUpOfGroupsIsWaitedFor() async throws {
+        let isSlow = Box(false)
+        let faults = Box<[String]>([])
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.cacheStore = SlowStore(store: MemoryStore(), isSlow: isSlow)
+            $0.cacheObserver = { fault in faults.change { $0.append(fault.message) } }
+        }
+        let (item, list) = (server.url("/i?Cache-Groups=\"x\""), server.url("/l?Cache-Groups=\"x\""))
+        for url in [item, list] { _ = try await manager.startRequest("GET", url) }
+        isSlow.change { $0 = true }
+        _ = try await manager.startRequest("POST", item)
+        isSlow.change { $0 = false }
+        #expect(faults.value == [])
+        #expect(try await manager.startRequest("GET", list).source == .network)
+    }
+
     /// Unsafe requests look up what they invalidate only when something may belong to a group.
     @Test func lookUpWaitsForTheFirstGroup() async throws {
         let directory = try TemporaryDirectory()

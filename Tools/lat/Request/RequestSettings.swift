@@ -80,6 +80,10 @@ extension CentralRequestManager.Configuration {
     static var inspected: Self {
         var configuration = Self()
         if let inspector = Inspector.requested { configuration.accessories.append(inspector) }
+        configuration.cacheObserver = { fault in
+            let reason = SafeText.line(ErrorWords().message(of: fault))
+            Console.standard.note("lat: warning: \(reason); requests continue without the cache")
+        }
         return configuration
     }
 

@@ -332,7 +332,9 @@ struct CacheOperations: Sendable {
         for url in Set(([request.url] + references).compactMap { CanonicalURL($0) }) {
             // What is invalid makes its groups invalid too (RFC 9875 §2.2.1), and those no further ones.
             if behind.mayHoldGroups, let key = primary(.get, url, request, call, nil) {
-                groups += await behind.entries(for: key).flatMap { InvalidationRule.groups(of: $0, at: url.text) }
+                groups += await behind.entries(for: key, .required).flatMap {
+                    InvalidationRule.groups(of: $0, at: url.text)
+                }
             }
             await behind.remove(.url(url.text))
             // Also by key, because the same parameters in another order have the same entry.

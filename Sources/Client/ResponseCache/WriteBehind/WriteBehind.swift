@@ -25,7 +25,7 @@ package final class WriteBehind: ProcessExitObserver {
     package enum Urgency: Sendable {
         /// The request can go to the network.
         case optional
-        /// The network has failed or may not be used.
+        /// The network has failed or may not be used, or the request has changed what is stored.
         case required
     }
 
