@@ -100,6 +100,19 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
+    @Test func fileThatCannotBeWrittenIsAFailure() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        // The folder of the bodies must not be a link.
+        symlink(".", directory.path(of: "c.bodies"))
+        let result = try await record(["c.yaml", "--", LatProcess.path, server.url("/users")])
+        #expect(result.exitCode == 2 && result.text == "x", "\(result.err)")
+        #expect(
+            result.err.split(separator: "\n").count == 1 && result.err.contains("is a symbolic link"), "\(result.err)")
+        let failed = try await record(["c.yaml", "--", "sh", "-c", "'\(LatProcess.path)' \(server.url()); exit 7"])
+        #expect(failed.exitCode == 7 && !failed.err.contains("nothing was recorded"), "\(failed.err)")
+    }
+
     @Test func fileThatIsNoCassetteIsNotReplaced() async throws {
         let program = Data("#!/bin/sh\necho hello\n".utf8)
         try directory.write(program, to: "tool")

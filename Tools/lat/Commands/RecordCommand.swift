@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATInspect
 import LATNetworking
 
@@ -24,7 +25,7 @@ struct RecordCommand: Command {
           lat record users.yaml -- lat get https://api.example.org/users
           lat record users.yaml --mode none -- lat get https://api.example.org/users
 
-        Exit codes: that of the program, 2 the command line or the file is invalid.
+        Exit codes: that of the program, 2 the command line or the file is invalid, or the file cannot be written.
         """
 
     let file: String
@@ -51,8 +52,19 @@ struct RecordCommand: Command {
 
     func run(_ console: Console) async throws -> ExitCode {
         let before = try content()
-        let variables = ["LAT_CASSETTE": file, "LAT_CASSETTE_MODE": mode.rawValue]
+        var failures: [Int32] = [-1, -1]
+        pipe(&failures)
+        defer { for descriptor in failures { close(descriptor) } }
+        for descriptor in failures { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        _ = fcntl(failures[0], F_SETFL, O_NONBLOCK)
+        let variables = [
+            "LAT_CASSETTE": file, "LAT_CASSETTE_MODE": mode.rawValue,
+            Cassette.failurePipe: "/proc/\(getpid())/fd/\(failures[1])",
+        ]
         let code = try await ChildCommand(words, environment: variables).end()
+        var byte: UInt8 = 0
+        // The program has said why the file cannot be written.
+        if read(failures[0], &byte, 1) == 1 { return code == .success ? .usage : code }
         let after = try content()
         if mode == .none || mode == .once && before != nil { return code }
         if after == nil {

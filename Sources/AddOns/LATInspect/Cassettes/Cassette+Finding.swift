@@ -38,6 +38,9 @@ extension Cassette {
         }
         return try Cassette(path, in: ".", mode: mode, matching: matching, secrets: secrets, engine: engine)
     }
+
+    /// The variable with the path of a pipe that gets a byte when the file cannot be written, for `lat record`.
+    package static let failurePipe = "LAT_CASSETTE_FAILURES"
 }
 
 private struct MissingCassette: Transport {

@@ -148,6 +148,12 @@ final class CassetteContent: ProcessExitObserver, Sendable {
     func processWillExit() { saveOrWarn() }
 
     func saveOrWarn() {
-        do throws(NetworkError) { try write() } catch { warn(error.message) }
+        do throws(NetworkError) { try write() } catch {
+            warn(error.message)
+            guard let path = ProcessInfo.processInfo.environment[Cassette.failurePipe] else { return }
+            let pipe = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            _ = Array("!".utf8).withUnsafeBytes { AtomicFile.writeAll(pipe, $0) }
+            close(pipe)
+        }
     }
 }
