@@ -63,7 +63,9 @@ extension DomainTable {
         if current.servers[ServerName(name)] != nil { return try resolve(server: ServerName(name)) }
         if current.domains[DomainName(name)] != nil { return try resolve(domain: DomainName(name), path: "") }
         guard URLParts(name).isAbsolute else {
-            throw unknown("server", name, serverNames.map(\.rawValue) + domainNames.map(\.rawValue))
+            throw unknown(
+                "server", name, serverNames.map(\.rawValue) + domainNames.map(\.rawValue),
+                allCalled: "servers and domains")
         }
         let bare = String(name.prefix { $0 != "#" })
         guard let address = try? HTTPAddress(bare) else {

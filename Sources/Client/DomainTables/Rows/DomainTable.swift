@@ -188,8 +188,8 @@ public struct DomainTable: Sendable {
             .unknownName, message: "unknown environment \(QuotedText.of(environment))\(cause) in \(name)\(advice)")
     }
 
-    func unknown(_ kind: String, _ text: String, _ names: [String]) -> NetworkError {
-        let advice = NearestName.advice(text, among: names, allCalled: kind + "s")
+    func unknown(_ kind: String, _ text: String, _ names: [String], allCalled all: String? = nil) -> NetworkError {
+        let advice = NearestName.advice(text, among: names, allCalled: all ?? kind + "s")
         return NetworkError(.unknownName, message: "unknown \(kind) \(QuotedText.of(text)) in \(name)\(advice)")
     }
 
