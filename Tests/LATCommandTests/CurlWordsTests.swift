@@ -27,6 +27,12 @@ import Testing
         ("-T a.png u.test/a.png", "lat PUT u.test/a.png @a.png"),
         ("-A me -e http://h/ u.test", "lat u.test User-Agent:me Referer:http://h/"),
         ("-b a=b u.test", "lat u.test Cookie:a=b"), ("--compressed -m 5 u.test", "lat u.test -m 5"),
+        ("-b jar -c jar u.test", "lat u.test -b jar"), ("-c jar u.test", "lat u.test -b jar"),
+        ("-L -m 5 -o a --max-time 6 u.test", "lat u.test -o a -m 6"),
+        (
+            "-L --resolve a:1:127.0.0.1 --resolve b:1:127.0.0.1 u.test",
+            "lat u.test --resolve a:1:127.0.0.1 --resolve b:1:127.0.0.1"
+        ),
         ("-L --url u.test", "lat u.test"), ("request -L u.test", "lat u.test"),
         ("-L -E c.pem:pw u.test", "lat u.test --cert c.pem --key-password pw"),
         ("-L --cert c.pem u.test", "lat u.test --cert c.pem"),
@@ -70,7 +76,8 @@ import Testing
     /// Lines for which lat would send something else.
     @Test(arguments: [
         ["-F", "b=c"], ["-F", "a=<f"], ["--data-raw", "@tpl.txt"], ["--data-urlencode", "name@f"],
-        ["--data-urlencode", "plain text"], ["-d", "a=1", "-d", "@f"],
+        ["--data-urlencode", "plain text"], ["-d", "a=1", "-d", "@f"], ["-b", "old", "-c", "new"],
+        ["--json", "{}", "--json", "{}"],
     ]) func lineWithoutACounterpartIsNotTranslated(_ options: [String]) throws {
         let answer = try #require(CurlWords.answer(to: ["-X", "POST"] + options + ["http://h/a"]))
         #expect(answer.contains("no exact counterpart") && !answer.contains("write lat"))

@@ -47,6 +47,18 @@ import Testing
         #expect(result.exitCode == 130 && result.err == "" && result.out.isEmpty)
     }
 
+    @Test func pulledTextThatIsNoTableReplacesNothing() async throws {
+        let server = try MockServer()
+        server.route("GET", "/page") { _ in .text("<html>ok</html>") }
+        server.route("GET", "/table") { _ in .text(Self.table) }
+        try folder.write(Data("{ domains: {} }".utf8), to: "t.json5")
+        let page = try await domains("pull", server.url("/page"), "-o", "t.json5")
+        #expect(page.exitCode == 2 && page.err.contains("error"), "\(page.err)")
+        #expect(folder.read("t.json5") == Data("{ domains: {} }".utf8))
+        let table = try await domains("pull", server.url("/table"), "-o", "t.json5")
+        #expect(table.exitCode == 0 && folder.read("t.json5") == Data(Self.table.utf8), "\(table.err)")
+    }
+
     // MARK: check
 
     @Test(arguments: BrokenTable.all)
@@ -218,6 +230,8 @@ import Testing
         #expect(
             result.err
                 == "lat: unknown server \"order.sav\" in Config/domains.json5; did you mean \"order.save\"?\n")
+        let other = try await domains("explain", "zzzzzzzz")
+        #expect(other.err.contains("the servers and domains are "), "\(other.err)")
         let url = try await domains("explain", "https://elsewhere.example.org/")
         #expect(url.exitCode == 2 && url.err.contains("lat domains list shows them"))
     }

@@ -105,6 +105,7 @@ import Testing
             (["--cert", "/no/c.p12"], ["--cert", "/no/c.p12"]), (["--pin", "abc"], ["--pin", "\"abc\" is not a pin"]),
             (["--key-log", "/no/keys"], ["--key-log \"/no/keys\" cannot be written"]),
             (["--cookies", "/no/jar"], ["the cookie file \"/no/jar\" cannot be used"]),
+            (["--cookies", "/"], ["the cookie file \"/\" cannot be read", "name another"]),
             (
                 ["--netrc-file", "/no/netrc"],
                 ["--netrc-file: the file \"/no/netrc\" cannot be read (No such file or directory); name another"]
@@ -123,6 +124,14 @@ import Testing
         try await check(["HEAD", server.url(), "-d", "x"], 2, ["a HEAD request has no body"])
         try await check(["http://h:x/"], 2, ["the URL \"http://h:x/\" cannot be used: its port is not a number"])
         #expect(server.requests.isEmpty)
+    }
+
+    @Test func settingsOfTheLibraryAreNotNamed() async throws {
+        #expect(ErrorWords().replaced("the policy .cacheOnly forbids") == "--cache cacheOnly forbids")
+        server.fallback { _ in .json("[1]").header("Link", "</x>; rel=next") }
+        try await check([server.url("/x"), "--all-pages"], 3, ["or read fewer pages with --max-pages"])
+        let words = ErrorWords().replaced("x unless journalFolder names another folder")
+        #expect(words == "x unless --journal names another folder")
     }
 
     @Test func reportHasTheSameWords() async throws {

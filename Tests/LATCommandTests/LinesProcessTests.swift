@@ -78,6 +78,21 @@ import Testing
         #expect(bad.exitCode == 2 && bad.err.contains("line 2 of standard input is not JSON"), "\(bad.err)")
     }
 
+    @Test func badLinesOfTheInputAreLeftOutAndCounted() async throws {
+        server.fallback { request in .data(request.body, contentType: request.headers["Content-Type"] ?? "") }
+        let folder = try TemporaryDirectory()
+        let result = try await Shell.run(
+            "/bin/sh",
+            "printf '1\\nxx\\n\\n\"a\\377\"\\n\"\\357\\277\\275\"\\n' | lat lines \(server.url()) @- --skip-bad",
+            in: folder)
+        #expect(result.exitCode == 0 && result.text == "1\n\"\u{FFFD}\"\n", "\(result.err)")
+        #expect(result.err == "lat: left out 2 lines of standard input that are not JSON\n")
+        #expect(server.requests.first?.text == "1\n\"\u{FFFD}\"\n")
+        let bad = try await Shell.run(
+            "/bin/sh", "printf '1\\n\"a\\377\"\\n' | lat lines \(server.url()) @-", in: folder)
+        #expect(bad.exitCode == 2 && bad.err.contains("line 2 of standard input is not UTF-8"), "\(bad.err)")
+    }
+
     @Test(arguments: [
         (["--where", "status == 200"], "begin with $"), (["--where", "$.a ="], "is no comparison"),
         (["--show", "$.a b"], "after the end"), (["--sequence"], "add @-"), (["--count", "0"], "--count"),

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -50,6 +51,18 @@ import Testing
         #expect(result.exitCode != 0 && folder.read("list") == Data("precious".utf8))
     }
 
+    @Test func fileStaysWhenNothingIsReadByARow() async throws {
+        server.route("GET", "/gone") { _ in .status(404) }
+        _ = try folder.writeTable(
+            """
+            { domains: { d: { baseURL: "\(server.baseURL)" } },
+              servers: { gone: { domain: "d", path: "gone", method: "GET" } } }
+            """)
+        try folder.write(Data("precious".utf8), to: "list")
+        let result = try await LatProcess.run(["start", "gone", "--all-pages", "-o", "list"], in: folder.path)
+        #expect(result.exitCode != 0 && folder.read("list") == Data("precious".utf8), "\(result.err)")
+    }
+
     @Test func itemsAreLinesWhereTheRuleNamesThem() async throws {
         for rule in ["link=next,items=data", "cursor=next,parameter=page,items=data"] {
             let result = try await LatProcess.run([server.url("/items"), "--pages", rule])
@@ -72,6 +85,46 @@ import Testing
         let path = folder.path(of: "out.jsonl")
         let file = try await LatProcess.run([server.url("/broken"), "--all-pages", "-o", path])
         #expect(file.exitCode == 1 && file.text == "" && folder.read("out.jsonl") == Data("[1,2]\n".utf8))
+    }
+
+    @Test func bodyOfTheFailingPageIsShown() async throws {
+        let result = try await LatProcess.run([server.url("/broken"), "--all-pages"])
+        #expect(
+            result.exitCode == 1 && result.text == "[1,2]\n" && result.err.hasPrefix("{\"x\": 1}\nlat: "),
+            "\(result.err)")
+    }
+
+    @Test(arguments: [[], ["start"]]) func pagesBeforeAnInterruptionStayInTheFile(_ command: [String]) async throws {
+        server.route("GET", "/slow") { request in
+            request.query("page") == nil
+                ? .json("[1]").header("Link", "</slow?page=2>; rel=next") : MockReply.json("[2]").stalling(.start)
+        }
+        _ = try folder.writeTable(
+            """
+            { domains: { d: { baseURL: "\(server.baseURL)" } },
+              servers: { slow: { domain: "d", path: "slow", method: "GET" } } }
+            """)
+        let call = command.isEmpty ? [server.url("/slow")] : command + ["slow"]
+        let process = try LatProcess(call + ["--all-pages", "-o", "out.jsonl"], in: folder.path)
+        try await eventually("the second page") { server.requestCount == 2 }
+        process.send(signal: SIGINT)
+        #expect(await process.result.exitCode == 130)
+        #expect(folder.read("out.jsonl") == Data("[1]\n".utf8))
+    }
+
+    @Test(arguments: ["events", "lines", "ws"]) func liveCommandsHaveNoPages(_ command: String) async throws {
+        for options in [["--all-pages"], ["--pages", "link"], ["--max-pages", "2"]] {
+            let result = try await LatProcess.run([command, server.url("/items")] + options)
+            #expect(result.exitCode == 2 && result.err.contains("unknown option \(options[0])"), "\(result.err)")
+        }
+        let help = try await LatProcess.run([command, "--help"])
+        #expect(!help.text.contains("-pages") && server.requestCount == 0)
+    }
+
+    @Test(arguments: ["link,items=data", "items=data", "link=next,items=data"])
+    func linkIsTheRuleWhereNoneIsNamed(_ rule: String) async throws {
+        let result = try await LatProcess.run([server.url("/items"), "--pages", rule])
+        #expect(result.exitCode == 0 && result.text.split(separator: "\n").count == 6, "\(result.err)")
     }
 
     @Test func rowSaysHowTheListIsRead() async throws {

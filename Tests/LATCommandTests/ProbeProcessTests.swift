@@ -52,6 +52,8 @@ import Testing
             (["probe"], "NAME or URL"), (["probe", "http://a/", "--interval", "1s"], "--watch"),
             (["probe", "http://a/", "--check", "/x=y"], "--check"),
             (["doctor", "example.org"], "https://example.org/"),
+            (["doctor", ":18080/x"], "write lat doctor http://localhost:18080/x"),
+            (["probe", ":18080"], "write lat probe http://localhost:18080/"),
             (["doctor", "http://a/", "http://b/"], "one argument too many"),
             (["doctor", ""], "the URL is empty"), (["doctor", "ftp://h/"], "a scheme other than http and https"),
             (["doctor", "https://h:99999/"], "write https://HOST:PORT/"),

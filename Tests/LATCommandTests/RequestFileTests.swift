@@ -37,6 +37,14 @@ import Testing
         #expect(directory.contents == ["f"] && directory.read("f") == Data("old".utf8))
     }
 
+    @Test func headOfHEADIsWrittenToTheFile() async throws {
+        server.enqueue(.text("body").header("X-Own", "1"))
+        let result = try await LatProcess.run(["HEAD", server.url("/"), "-o", directory.path(of: "f")])
+        let text = String(decoding: directory.read("f") ?? Data(), as: UTF8.self)
+        #expect(result.exitCode == 0 && result.out.isEmpty && text.hasPrefix("HTTP/1.1 200 OK\n"), "\(text)")
+        #expect(text.contains("\nX-Own: 1\n"))
+    }
+
     @Test func notModifiedLeavesTheFileUnchanged() async throws {
         server.enqueue(.status(304))
         try directory.write(Data("old".utf8), to: "f")
@@ -181,6 +189,34 @@ import Testing
         #expect(result.exitCode == 3)
         let file = try #require(directory.read("calls.har"))
         #expect(String(decoding: file, as: UTF8.self).contains("connect: "))
+    }
+
+    /// The files of `--har`, `lat inspect --save` and `>>!` of `lat run`.
+    @Test(arguments: ["har", "save", "run"]) func linksAndPipesAreWrittenThrough(_ way: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("body") }
+        let directory = try TemporaryDirectory()
+        try directory.write(Data("GET \(server.url())\n>>! link\n".utf8), to: "a.http")
+        let words =
+            switch way {
+            case "har": [server.url(), "--har", "link"]
+            case "save": ["inspect", "--save", "link", "--", LatProcess.path, server.url()]
+            default: ["run", "a.http"]
+            }
+        let expected = Data(way == "run" ? "body".utf8 : "{".utf8)
+        try directory.write(Data("old".utf8), to: "target")
+        symlink("target", directory.path(of: "link"))
+        let linked = try await LatProcess.run(words, in: directory.path)
+        #expect(linked.exitCode == 0 && directory.read("target")?.starts(with: expected) == true, "\(linked.err)")
+        unlink(directory.path(of: "link"))
+        mkfifo(directory.path(of: "link"), 0o600)
+        let reader = open(directory.path(of: "link"), O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        defer { close(reader) }
+        let piped = try await LatProcess.run(words, in: directory.path)
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        let count = read(reader, &bytes, bytes.count)
+        #expect(piped.exitCode == 0 && count > 0 && bytes.starts(with: expected), "\(piped.err)")
+        #expect(directory.contents == ["a.http", "link", "target"])
     }
 
     @Test func fileThatCannotBeWrittenIsOneSentence() async throws {

@@ -102,6 +102,41 @@ import Testing
     }
 
     @Test(arguments: [
+        "-d @<(printf '[1]')", "@<(printf '[1]')", "--json <(printf '[1]')", "-d @pipe", "@pipe",
+    ]) func pipeIsReadWhole(_ arguments: String) async throws {
+        server.fallback { _ in .text("x") }
+        let feeding = arguments.contains("pipe") ? "mkfifo pipe; printf '[1]' > pipe & " : ""
+        let result = try await Shell.run("/bin/bash", "\(feeding)lat \(server.url("/x")) \(arguments)", in: directory)
+        let request = try #require(server.requests.first, "\(result.err)")
+        #expect(result.exitCode == 0 && request.method == "POST" && request.text == "[1]", "\(result.err)")
+        #expect(request.headers["Content-Type"] == "application/json" && request.headers["Content-Length"] == "3")
+    }
+
+    @Test func pipeIsAFileOfAForm() async throws {
+        server.fallback { _ in .text("x") }
+        let result = try await Shell.run(
+            "/bin/bash", "lat \(server.url("/x")) 'a@'<(printf one)';filename=b.txt' -F c=<(printf two)", in: directory)
+        let text = try #require(server.requests.first, "\(result.err)").text
+        #expect(
+            result.exitCode == 0 && text.contains("filename=\"b.txt\"") && text.contains("\r\n\r\none\r\n"), "\(text)")
+        #expect(text.contains("\r\n\r\ntwo\r\n"))
+        let upload = try await Shell.run("/bin/bash", "lat upload \(server.url()) <(printf one)", in: directory)
+        #expect(upload.exitCode == 2 && upload.err.contains("write its bytes to a file\n"), "\(upload.err)")
+    }
+
+    @Test func jsonOfItemsIsSentAsItIsWritten() async throws {
+        try directory.write(Data("{ \"n\": 1.50 }\n".utf8), to: "a.json")
+        let request = try await sent(
+            url, "a:=1.0", "b:=1.10", "c:=1e2", #"d:={"x": 1, "x": 2}"#, #"e:="\ud800""#, "f:=@a.json", "g[h]:=0.10",
+            "i[]:=-0", "j=1.0", "k:=[1]", "k[]:=2.0")
+        #expect(
+            request.text
+                == #"{"a":1.0,"b":1.10,"c":1e2,"d":{"x":1,"x":2},"e":"\ud800","f":{"n":1.50},"g":{"h":0.10},"i":[-0],"j":"1.0","k":[1,2.0]}"#
+        )
+        #expect(try await sent(url, "-f", "a:=1.0").formItems == [.init("a", "1.0")])
+    }
+
+    @Test(arguments: [
         (["a=@none"], "\"a=@none\": \"none\" cannot be read (No such file or directory); give the path of a file"),
         (["a:=@bad.json"], "\"a:=@bad.json\" is not JSON (line 1, column 1"),
         (["a:=nope"], "correct it, or write a=nope for text"),

@@ -56,6 +56,46 @@ import Testing
         #expect(result.err == (exitCode == 0 ? "" : "the server closed the socket with \(code) (why)\n"))
     }
 
+    /// The server closes while or after the input ends.
+    @Test(arguments: ["one\n", "one\ntwo\nthree\n"]) func closeCodeAfterTheInputIsTold(_ input: String) async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket { _ in [.close(1009, "too big")] })
+        let result = try await LatProcess.run(["ws", server.url(), "-"], input: input)
+        #expect(
+            result.exitCode == 1 && result.err == "the server closed the socket with 1009 (too big)\n", "\(result.err)")
+    }
+
+    @Test func inputThatMayBeUnreadIsAFailure() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket { _ in [.cut] })
+        let result = try await LatProcess.run(["ws", server.url(), "-"], input: "one\n")
+        #expect(result.exitCode == 3 && result.err.contains("close frame"), "\(result.err)")
+    }
+
+    @Test func lineThatIsNotUTF8IsNotSent() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket { [.text($0.text)] })
+        let folder = try TemporaryDirectory()
+        let result = try await Shell.run(
+            "/bin/sh", "printf 'good \\357\\277\\275\\r\\na\\377b\\nlast' | lat ws \(server.url()) -", in: folder)
+        #expect(result.exitCode == 2 && result.err.contains("line 2 of standard input is not UTF-8"), "\(result.err)")
+        #expect(server.socketMessages.filter { $0.kind == .text }.map(\.text) == ["good \u{FFFD}"])
+    }
+
+    @Test func verboseShowsTheHeadOfTheResponse() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            .webSocket(.close()), .events(.event("x")),
+            .data(Data("1\n".utf8), contentType: "application/x-ndjson"))
+        for (command, head) in [
+            ("ws", "< HTTP/1.1 101 "), ("events", "< HTTP/1.1 200 OK\n"), ("lines", "< HTTP/1.1 200 OK\n"),
+        ] {
+            let result = try await LatProcess.run([command, server.url("/x"), "-v"])
+            #expect(result.exitCode == 0 && result.err.contains("\n\(head)"), "\(result.err)")
+            #expect(result.err.contains("first byte ") && result.err.contains("reused "), "\(result.err)")
+        }
+    }
+
     @Test func plainAnswerIsNoWebSocket() async throws {
         let server = try MockServer()
         server.enqueue(MockReply(body: .bytes(Data("hello".utf8))))
@@ -176,13 +216,13 @@ import Testing
         let lines = LineInput.lines {
             read.withLock { count in
                 count += 1
-                return count <= 1_000 ? "\(count)" : nil
+                return count <= 1_000 ? Array("\(count)".utf8) : nil
             }
         }
         var (used, ahead) = (0, 0)
         for await line in lines {
             used += 1
-            #expect(line == "\(used)")
+            #expect(line.number == used && line.bytes == Array("\(used)".utf8))
             ahead = max(ahead, read.withLock(\.self) - used)
         }
         #expect(used == 1_000 && ahead <= LineInput.ahead)

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -139,6 +140,41 @@ import Testing
         #expect(value[1][2] == ["down", ["error"], true])
         #expect(value[2].string?.hasPrefix("the server answered 500 a<b & \"c\";") == true)
         #expect(value[3].string?.contains("a.http:5: ") == true)
+    }
+
+    @Test func interruptionIsInTheJUnitFile() async throws {
+        server.fallback { $0.path == "/hang" ? MockReply.status(200).stalling(.start) : .text("x") }
+        let text = ["a", "hang", "c"].map { "### \($0)\nGET \(server.url("/\($0)"))\n" }.joined()
+        for name in ["a.http", "b.http"] { try folder.write(Data(text.utf8), to: name) }
+        let process = try LatProcess(["run", "a.http", "b.http", "--junit", "out.xml"], in: folder.path)
+        try await eventually("the second request") { server.requestCount == 2 }
+        process.send(signal: SIGINT)
+        #expect(await process.result.exitCode == 130)
+        let xml = String(decoding: folder.read("out.xml") ?? Data(), as: UTF8.self)
+        #expect(xml.contains("tests=\"3\" failures=\"0\" errors=\"1\" skipped=\"1\""), "\(xml)")
+        #expect(xml.contains("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"3\""), "\(xml)")
+        #expect(xml.contains("<error message=\"the run was interrupted\">"))
+    }
+
+    @Test func bodyThatCannotBeReadAsJSONSaysWhy() async throws {
+        let deep = String(repeating: "[", count: 600) + String(repeating: "]", count: 600)
+        server.enqueue(.json(#"{"id":1,"z":1e400}"#), .json(deep), .json(#"{"id":2}"#))
+        for (test, words) in [
+            ("$.id == 1", "cannot be read as JSON"), ("$ is list", "cannot be read as JSON"),
+            ("$.no == 1", "there is none"),
+        ] {
+            let result = try await run("GET \(server.url())\n# @assert \(test)\n")
+            #expect(
+                result.exitCode == 1 && result.text.contains(words) && !result.text.contains("not JSON"),
+                "\(result.text)")
+        }
+    }
+
+    @Test func fileMayBeAPipe() async throws {
+        server.fallback { _ in .text("x") }
+        let script = "lat run <(printf 'GET \(server.url("/piped"))\\n')"
+        let result = try await Shell.run("/bin/bash", script, in: folder)
+        #expect(result.exitCode == 0 && server.requests.map(\.path) == ["/piped"], "\(result.err)")
     }
 
     @Test func environmentsComeFromFilesAndTable() async throws {

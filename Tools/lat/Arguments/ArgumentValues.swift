@@ -166,7 +166,7 @@ extension Console {
 enum OutputArgument {
     static let option = Option(
         "--output", "-o", value: "FILE",
-        help: "Writes the body to FILE, which appears when it is complete. After a failure there is no file.")
+        help: "Writes the body to FILE, which appears when the body is complete. A body that fails changes no file.")
 
     /// The file name; `nil` when none is given, and for `-`, which is standard output.
     static func parse(_ arguments: ParsedArguments) throws(UsageError) -> String? {

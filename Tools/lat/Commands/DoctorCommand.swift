@@ -19,7 +19,8 @@ struct DoctorCommand: Command {
                 throw UsageError("the URL is empty; write lat doctor https://example.org/, or lat doctor alone")
             }
             guard URLParts(url).isAbsolute else {
-                throw UsageError("\"\(shown)\" is not a URL; write lat doctor https://\(shown)/")
+                let whole = try url.contains(":") ? URLArgument.checked(url) : "https://\(url)/"
+                throw UsageError("\"\(shown)\" is not a whole URL; write lat doctor \(SafeText.line(whole))")
             }
             _ = try URLArgument.checked(url)
         }

@@ -208,6 +208,8 @@ extension DomainsCommand {
             bytes = Data((value.description + "\n").utf8)
         }
         if let name = sharing.output {
+            // What is no table does not replace one.
+            console.note(try text.check())
             let file = try OutputFile(name)
             try file.output.write(bytes)
             try file.complete()

@@ -44,11 +44,11 @@ extension EventsCommand {
     static let options =
         [reconnect, count, LiveRun.limit, type, lastEventID, endsAt, full]
         + RequestCommand.options.filter {
-            ![
+            !(PageArguments.options + [
                 RequestCommand.file, OutputArgument.option, RequestCommand.download, RequestCommand.include,
                 RequestCommand.cache, RequestCommand.curl, RequestCommand.noPager, RequestCommand.har,
                 ConnectionArguments.prewarm,
-            ].contains($0)
+            ]).contains($0)
         }
 
     static let details = """

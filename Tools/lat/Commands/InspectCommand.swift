@@ -54,14 +54,7 @@ struct InspectCommand: Command {
     // MARK: A file
 
     private func show(_ path: String, _ console: Console) async throws -> ExitCode {
-        let content: Data
-        do {
-            content = try Data(contentsOf: URL(filePath: path))
-        } catch {
-            throw UsageError(
-                "\(SafeText.line(path)) cannot be read (\(NetworkError.reason(of: error))); give a HAR file, or a command after --"
-            )
-        }
+        let content = try RequestContent.contents(of: path, "the HAR file ")
         guard let har = try? JSONValue(parsing: content), har["log"]["entries"].array != nil else {
             throw UsageError("\(SafeText.line(path)) is not a HAR file: it is not JSON with a list log.entries")
         }

@@ -109,21 +109,26 @@ extension LinesCommand {
         """
 }
 
-/// Counts the lines of standard input.
-private final class LineNumbers: Sendable {
-    private let count = Atomic(0)
-
-    func next() -> Int { count.add(1, ordering: .relaxed).newValue }
+/// Counts the lines of standard input that are left out.
+private final class SkippedLines: Sendable {
+    let count = Atomic(0)
 }
 
 /// One run of `lat lines`.
 private struct LinesRun {
     let command: LinesCommand
     let console: Console
+    private let skipped = SkippedLines()
     private var live: LiveRun { LiveRun(request: command.request, console: console, limit: command.limit) }
+
+    init(command: LinesCommand, console: Console) {
+        self.command = command
+        self.console = console
+    }
 
     func run() async throws -> ExitCode {
         let result = await live.result(of: Task { try await read(try await open()) })
+        note(skipped.count.load(ordering: .relaxed), "of standard input that")
         if case .failure(let error as NetworkError) = result, let mistake = error.underlying as? UsageError {
             throw mistake
         }
@@ -148,23 +153,35 @@ private struct LinesRun {
     /// The lines of standard input as a body. An empty line is left out.
     private var input: HTTPBody {
         let mark: [UInt8] = command.sendsSequence ? [0x1E] : []
-        let numbers = LineNumbers()
-        let lines = LineInput.lines().compactMap { (line: String) throws -> Data? in
-            let number = numbers.next()
-            // What is not UTF-8 was replaced when it was read.
-            guard !line.unicodeScalars.contains("\u{FFFD}") else {
-                throw UsageError("line \(number) of standard input is not UTF-8; write U+FFFD itself as \\ufffd")
-            }
-            guard !line.allSatisfy(\.isWhitespace) else { return nil }
-            do {
-                _ = try JSONValue(parsing: line)
+        let lines = LineInput.lines().compactMap {
+            [skipped, skips = command.skipsBadLines] (line: InputLine) throws -> Data? in
+            do throws(UsageError) {
+                return try Self.isEmpty(line) ? nil : Data(mark + line.bytes + [0x0A])
             } catch {
-                throw UsageError("line \(number) of standard input is not JSON: \(error)")
+                guard skips else { throw error }
+                skipped.count.add(1, ordering: .relaxed)
+                return nil
             }
-            return Data(mark + Array(line.utf8) + [0x0A])
         }
         return .stream(
             lines, contentType: command.sendsSequence ? "application/json-seq" : "application/x-ndjson")
+    }
+
+    /// - Throws: ``UsageError`` for a line that is neither empty nor JSON.
+    private static func isEmpty(_ line: InputLine) throws(UsageError) -> Bool {
+        let text = try line.text()
+        guard !text.allSatisfy(\.isWhitespace) else { return true }
+        do {
+            _ = try JSONValue(parsing: text)
+        } catch {
+            throw UsageError("line \(line.number) of standard input is not JSON: \(error)")
+        }
+        return false
+    }
+
+    private func note(_ count: Int, _ which: String) {
+        guard count > 0 else { return }
+        console.note("lat: left out \(count) \(count == 1 ? "line \(which) is" : "lines \(which) are") not JSON")
     }
 
     private func read(_ response: HTTPResponse) async throws {
@@ -178,9 +195,6 @@ private struct LinesRun {
             shown += 1
             if shown == command.count { break }
         }
-        if values.skippedCount > 0 {
-            let noun = values.skippedCount == 1 ? "line that is" : "lines that are"
-            console.note("lat: left out \(values.skippedCount) \(noun) not JSON")
-        }
+        note(values.skippedCount, "that")
     }
 }

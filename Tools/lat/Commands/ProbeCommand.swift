@@ -126,9 +126,10 @@ private struct ProbeRun {
         let domains = (try? table.get().domainNames.map(\.rawValue)) ?? []
         let addresses = command.targets.filter { $0.contains { $0 == "." || $0 == ":" } && !URLParts($0).isAbsolute }
         if let address = addresses.first(where: { !domains.contains($0) }) {
-            let shown = SafeText.line(address)
+            let whole = try URLArgument.checked(address) + (address.contains("/") ? "" : "/")
             throw UsageError(
-                "\"\(shown)\" is neither a domain of the table nor a URL; write lat probe http://\(shown)/")
+                "\"\(SafeText.line(address))\" is neither a domain of the table nor a URL; write lat probe "
+                    + SafeText.line(whole))
         }
         return try table.get()
     }

@@ -106,11 +106,15 @@ struct RunCommand: Command {
         var reports: [RunReport] = []
         var interruption: (any Error)?
         for var run in runs {
-            do { try await run.run(skipsAll: !goesOn && reports.contains { $0.code != .success }) } catch {
+            do {
+                if interruption == nil {
+                    try await run.run(skipsAll: !goesOn && reports.contains { $0.code != .success })
+                }
+            } catch {
                 interruption = error
             }
+            run.skipRest()
             reports.append(run.report)
-            if interruption != nil { break }
         }
         if let file {
             try file.output.write(RunReport.junit(reports))

@@ -155,14 +155,14 @@ private struct StartRun {
         return answer.error.map { ExitCode($0) } ?? .success
     }
 
-    /// Reads all pages of a list, as the row says. What was written before an error stays, also in a file.
+    /// Reads all pages of a list, as the row says.
     private func run(
         _ pages: PageArguments, _ file: OutputFile?, _ table: DomainTable, _ route: DomainTable.ResolvedRoute,
         _ parameters: [String: JSONValue]
     ) async throws -> ExitCode {
         let paging = pages.paging(of: route.settings.pages?.rule)
         let writer = PageWriter(
-            console: console, output: file?.output ?? console.out, items: paging.items, showsHeads: command.isVerbose)
+            console: console, file: file, items: paging.items, showsHeads: command.isVerbose)
         let error: NetworkError?
         do {
             var call = EntityCall(
@@ -173,7 +173,6 @@ private struct StartRun {
         } catch let failure as NetworkError {
             error = failure
         }
-        try file?.complete()
         guard let error else { return .success }
         console.complain(error, ErrorWords(command.arguments))
         return ExitCode(error)

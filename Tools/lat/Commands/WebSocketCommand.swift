@@ -62,12 +62,13 @@ extension WebSocketCommand {
     static let options =
         [send, subprotocol, reconnect, count, LiveRun.limit, ping, plain, full]
         + RequestCommand.options.filter {
-            ![
+            !(PageArguments.options + [
                 RequestCommand.json, RequestCommand.data, RequestCommand.form, RequestCommand.file,
                 OutputArgument.option, RequestCommand.download, RequestCommand.include, RequestCommand.cache,
                 RequestCommand.curl, RequestCommand.noPager, RequestCommand.http2, RequestCommand.http3,
                 RequestCommand.http3Only, RequestCommand.idleTimeout, RequestCommand.har, ConnectionArguments.prewarm,
-            ].contains($0)
+                ConnectionArguments.gzip, ConnectionArguments.trailer, ConnectionArguments.anyDigest,
+            ]).contains($0)
         }
 
     static let details = """

@@ -29,13 +29,18 @@ struct WebSocketRun {
         if !Task.isCancelled { await closeIfOpen(socket) }
         prompt?.close()
         guard case .success = result, let closing = socket.closing else { return try live.code(of: result) }
-        let isFailure = closing.isByServer && !Self.ordinaryCodes.contains(closing.code.rawValue)
+        let isFailure = closing.isByServer && !closing.code.isOrdinary
         if isFailure || command.request.isVerbose || prompt != nil { note(closing) }
+        if closesAfterInput, !closing.isByServer, !closing.isClean {
+            console.complain(
+                "the server did not answer the close frame, so it may not have read all lines; look at its log")
+            return .network
+        }
         return isFailure ? .failure : .success
     }
 
-    /// The close codes that say nothing of a failure: normal, going away, none given (RFC 6455 §7.4.1).
-    private static let ordinaryCodes: Set<UInt16> = [1000, 1001, 1005]
+    /// Whether the end of standard input closes the socket.
+    private var closesAfterInput: Bool { command.sendsInput && command.count == nil && command.limit == nil }
 
     /// Whether messages are typed at a prompt: standard input and output are a terminal whose lines can be redrawn,
     /// and neither `-`, `--count` nor `--format json` is given.
@@ -63,9 +68,14 @@ struct WebSocketRun {
             if let prompt {
                 try await converse(socket, prompt)
             } else if command.sendsInput {
-                for try await line in LineInput.lines() { try await socket.send(line) }
+                do {
+                    for await line in LineInput.lines() { try await socket.send(try line.text()) }
+                } catch let mistake as UsageError {
+                    _ = try? await socket.close()
+                    throw mistake
+                }
                 // The server's messages after the last line still arrive before its close frame.
-                if command.count == nil, command.limit == nil { try await socket.close() }
+                if closesAfterInput { try await socket.close() }
             }
         }
         defer { input.cancel() }
@@ -76,6 +86,8 @@ struct WebSocketRun {
             shown += 1
             if shown == command.count { return }
         }
+        input.cancel()
+        if case .failure(let mistake as UsageError) = await input.result { throw mistake }
     }
 
     /// Sends each typed line, and carries out `/ping` and `/close`. Shows errors, such as that of a ping without a connection.

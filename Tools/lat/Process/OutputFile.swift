@@ -48,6 +48,17 @@ final class OutputFile {
         return fstat(output.descriptor, &status) == 0 && status.st_size == 0
     }
 
+    /// Writes a text as a whole, or nothing of it.
+    func append(_ text: String) throws(Output.Failure) {
+        let end = lseek(output.descriptor, 0, SEEK_CUR)
+        do throws(Output.Failure) {
+            try output.write(text)
+        } catch {
+            ftruncate(output.descriptor, end)
+            throw error
+        }
+    }
+
     /// Renames the complete file to its name.
     func complete() throws(Output.Failure) {
         guard isOpen else { return }

@@ -6,6 +6,8 @@ struct BodyReceiver {
     let console: Console
     /// Whether a text that is longer than the terminal is shown by a pager.
     var usesPager = false
+    /// Whether the head goes where the body goes, because there is no body.
+    var headIsContent = false
 
     /// Writes the body to the file if there is one. Otherwise writes it to standard output, or returns it with `--format json`.
     ///
@@ -20,7 +22,7 @@ struct BodyReceiver {
             try await show(response, head)
             return nil
         }
-        if !head.isEmpty { try console.out.write(head) }
+        if !head.isEmpty { try (headIsContent ? file?.output ?? console.out : console.out).write(head) }
         if let file {
             try await save(response, to: file)
         } else if format == .json {

@@ -61,7 +61,7 @@ struct CurlWords {
         Word("F", "form", .part), Word(nil, "form-string", .part), Word("T", "upload-file", .upload),
         Word("H", "header", .header), Word("A", "user-agent", .field("User-Agent")),
         Word("e", "referer", .field("Referer")), Word("b", "cookie", .cookie),
-        Word("c", "cookie-jar", .option("--cookies")), Word("u", "user", .option("-u")),
+        Word("c", "cookie-jar", .option("-b")), Word("u", "user", .option("-u")),
         Word(nil, "oauth2-bearer", .option("--bearer")), Word(nil, "digest", value: false, .option("--digest")),
         Word(nil, "basic", value: false, .omitted("sends -u by Basic")),
         Word("k", "insecure", value: false, .option("-k")), Word(nil, "cacert", .option("--ca")),
@@ -96,6 +96,8 @@ struct CurlWords {
     private var hasUpload = false
     private var hasFilePart = false
     private var hasOtherPart = false
+    /// Whether an option that lat takes once is given with two values that both count for curl.
+    private var hasTwoValues = false
 
     /// The command line of lat that does the same, and why; `nil` for a line without words of curl, and for one that cannot
     /// be translated.
@@ -134,7 +136,7 @@ struct CurlWords {
         let putsIntoFolder = hasUpload && urls.contains { $0.hasSuffix("/") }
         return isPlain && !joinsFiles && !putsIntoFolder && !(isQuery && data.contains { isFile($0.text) })
             // Without a file, lat sends no multipart body.
-            && !hasOtherPart && (hasFilePart || hasUpload || !hasParts)
+            && !hasTwoValues && !hasOtherPart && (hasFilePart || hasUpload || !hasParts)
     }
 
     /// Reads a line as curl does. Returns `false` for an option that curl does not have.
@@ -190,7 +192,7 @@ struct CurlWords {
         var isForeign = isForeign
         switch word.meaning {
         case .omitted(let why): if isForeign, !reasons.contains(why) { reasons.append(why) }
-        case .option(let own): options += word.takesValue ? [own, value.shellWord] : [own]
+        case .option(let own): add(own, word.takesValue ? value : nil)
         case .method: method = value
         case .head: method = method ?? "HEAD"
         case .query: isQuery = true
@@ -227,12 +229,24 @@ struct CurlWords {
                 headers.append("Cookie: \(value)")
                 isForeign = true
             } else {
-                options += ["-b", value.shellWord]
+                add("-b", value)
             }
         case .url: urls.append(value)
         }
         if isForeign { foreign.append(name) }
         return true
+    }
+
+    /// Adds an option. Of several values of an option that lat takes once, the last one counts, as in curl; but curl joins JSON,
+    /// and may read one cookie jar and write another.
+    private mutating func add(_ name: String, _ value: String?) {
+        guard let value = value?.shellWord else { return options.append(name) }
+        let repeats = RequestCommand.options.first { $0.isNamed(name) }?.repeats ?? false
+        if !repeats, let index = options.firstIndex(of: name) {
+            if name == "--json" || name == "-b" && options[index + 1] != value { hasTwoValues = true }
+            options.removeSubrange(index...index + 1)
+        }
+        options += [name, value]
     }
 
     /// A part of a form: `img=@a.png` of curl is `img@a.png`.

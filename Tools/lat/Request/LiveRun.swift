@@ -1,6 +1,20 @@
 import LATNetworking
 import LATRealtime
 
+/// Shows the head of each response, of which the body may have no end, and the timings until then.
+private struct ResponseTrace: RequestAccessory {
+    let console: Console
+
+    func willSend(_ request: inout HTTPRequest, of call: ObservedCall, resends: Int) -> AttemptEnd? {
+        return { result in
+            guard case .success(let response) = result else { return }
+            RequestTrace.lines(of: response, hiding: call.secrets, console.errStyle).forEach(console.note)
+            let time = response.timings.firstByte ?? .zero
+            console.note(RequestTrace.line(of: response.timings, total: time, console.errStyle))
+        }
+    }
+}
+
 /// The common parts of the commands that keep a connection open.
 struct LiveRun {
     static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
@@ -10,8 +24,11 @@ struct LiveRun {
     /// The time of `--for`; `nil` for none.
     let limit: Duration?
 
-    /// A manager that shows each request when asked to.
-    func manager() throws -> CentralRequestManager { try RequestSettings.manager(for: request, console) }
+    /// A manager that shows each request and the head of each response when asked to.
+    func manager() throws -> CentralRequestManager {
+        try RequestSettings.manager(
+            for: request, console, observer: request.isVerbose ? ResponseTrace(console: console) : nil)
+    }
 
     /// Waits for the result of the work. Cancels the work when this task is cancelled, and when the time is over.
     func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {

@@ -9,13 +9,13 @@ struct PageArguments: Sendable {
         "--all-pages",
         help:
             "Reads all pages of a list, and writes JSON lines: each item of the list on a line, or each page where nothing "
-            + "says where its items are.")
+            + "says where its items are. After a failure or Ctrl-C the pages before it stay, also in the file of -o.")
     static let pages = Option(
         "--pages", value: "RULE",
         help:
             "Where a page says which one is next, as pages of the table: link, or cursor=meta.next,items=data, also with "
-            + "address=, number= and offset=, parameter=, first=. items=. stands for the page itself. Default: the links of "
-            + "the field Link. It implies --all-pages.")
+            + "address=, number= and offset=, parameter=, first=. items=. stands for the page itself. Default: link, the links "
+            + "of the field Link. It implies --all-pages.")
     static let maxPages = Option("--max-pages", value: "N", help: "The most pages to read. It implies --all-pages.")
     static let options = [allPages, pages, maxPages]
 
@@ -50,11 +50,16 @@ struct PageArguments: Sendable {
 
     /// Reads a rule by the reader of the table, so that both know the same members.
     private static func paging(_ rule: String) throws(UsageError) -> Paging {
-        let members = rule.split(separator: ",", omittingEmptySubsequences: false).map { member in
+        var members = rule.split(separator: ",", omittingEmptySubsequences: false).map { member in
             let parts = member.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-            let value = parts.count > 1 ? parts[1] : ""
+            let value = parts.count > 1 ? parts[1] : parts[0] == "link" ? "next" : ""
             return
                 "\(quoted(parts[0])): \(Int(value) != nil && ["first", "maxPages"].contains(parts[0]) ? value : quoted(value))"
+        }
+        // Where nothing else says which page is next, the links do.
+        let sources = ["link", "address", "cursor", "number", "offset"].map(quoted)
+        if !members.contains(where: { member in sources.contains { member.hasPrefix("\($0):") } }) {
+            members.append("\"link\": \"next\"")
         }
         let text = rule.contains("=") ? "{ \(members.joined(separator: ", ")) }" : quoted(rule)
         let table: DomainTable
@@ -78,14 +83,16 @@ struct PageArguments: Sendable {
 /// Writes the pages of a list as JSON lines.
 struct PageWriter {
     let console: Console
-    let output: Output
+    /// The file of `-o`; `nil` for standard output.
+    let file: OutputFile?
     /// The place of the items; `nil` when it is not known.
     let items: String?
     let showsHeads: Bool
 
-    /// Writes all pages.
+    /// Writes all pages. The whole pages that were written stay, however it ends. A file that was there before stays when nothing
+    /// was read.
     ///
-    /// - Returns: the error that ended the list; what was written before it stays.
+    /// - Returns: the error that ended the list. The body of its response is shown on standard error.
     /// - Throws: `Output.Failure`, `CancellationError`.
     func write<Page>(
         _ pages: Paging.Pages<Page>, _ response: (Page) -> HTTPResponse
@@ -96,11 +103,21 @@ struct PageWriter {
                 number += 1
                 let response = response(page)
                 if showsHeads { RequestTrace.lines(of: response, console.errStyle).forEach(console.note) }
-                try output.write(try lines(of: response, number).map { $0 + "\n" }.joined())
+                let text = try lines(of: response, number).map { $0 + "\n" }.joined()
+                if let file { try file.append(text) } else { try console.out.write(text) }
             }
+            try file?.complete()
             return nil
-        } catch let error as NetworkError {
-            return error
+        } catch {
+            if file?.isEmpty == false { try file?.complete() }
+            guard let failure = error as? NetworkError else { throw error }
+            switch failure.kind {
+            case .httpStatus, .business:
+                let lines = (failure.response?.text ?? "").split(whereSeparator: \.isNewline)
+                lines.forEach { console.note(SafeText.line(String($0))) }
+            default: break
+            }
+            return failure
         }
     }
 

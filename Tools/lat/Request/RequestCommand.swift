@@ -50,7 +50,9 @@ struct RequestCommand: Command {
     var downloads: Bool { arguments.contains(Self.download) }
     var proxy: String? { arguments.value(Self.proxy) }
     /// Whether the head of the response is shown. The response to `HEAD` has nothing else.
-    var showsHead: Bool { arguments.contains(Self.include) || method.uppercased() == "HEAD" && output == nil }
+    var showsHead: Bool { arguments.contains(Self.include) || isHead }
+    /// Whether the head is all of the response, and so what the file of `-o` gets.
+    var isHead: Bool { method.uppercased() == "HEAD" }
     var isVerbose: Bool { arguments.contains(Self.verbose) }
     var printsCurl: Bool { arguments.contains(Self.curl) }
     var usesPager: Bool { !arguments.contains(Self.noPager) }

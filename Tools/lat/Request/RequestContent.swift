@@ -15,9 +15,11 @@ struct RequestContent {
     private struct Field {
         let name: String
         let value: JSONValue
+        /// The JSON as it was written, in one line; `nil` for a text.
+        var json: String?
 
         /// The value as a field of a form: a text as it is, anything else as JSON.
-        var text: String { value.string ?? value.description }
+        var text: String { value.string ?? json ?? value.description }
     }
 
     /// - Parameter readsInput: Whether standard input is read now, if it is the body.
@@ -27,6 +29,7 @@ struct RequestContent {
         var query: [String] = []
         var fields: [Field] = []
         var parts: [UploadFile] = []
+        let isRead = !command.printsCurl && readsInput
         for item in command.line.items {
             switch item.kind {
             case .header:
@@ -40,18 +43,17 @@ struct RequestContent {
                 let value = item.kind == .query ? item.value : try Self.line(of: item)
                 query.append("\(item.name.percentEncodedComponent)=\(value.percentEncodedComponent)")
             case .text, .textFile, .json, .jsonFile:
-                let field = Field(name: item.name, value: try Self.value(of: item))
+                let field = try Self.field(of: item)
                 fields.append(field)
                 parts.append(UploadFile(name: field.name, value: field.text))
             case .file where item.name.isEmpty: break
-            case .file: parts.append(try Self.upload(item))
+            case .file: parts.append(try Self.upload(item, isRead))
             }
         }
         url = ParameterEncoder.appending(query: query.joined(separator: "&"), to: command.url)
         self.headers = headers
         for file in command.files {
-            try Self.checkReadable(file.path, "\(RequestCommand.file.name) ")
-            parts.append(UploadFile(name: file.name, path: file.path))
+            parts.append(try Self.upload(file.name, file.path, "\(RequestCommand.file.name) ", isRead))
         }
         let hasFiles = parts.count > fields.count
         files = hasFiles ? parts : []
@@ -59,7 +61,7 @@ struct RequestContent {
             body = nil
         } else if fields.isEmpty {
             body = try command.content.map { content throws(UsageError) in
-                try Self.body(content, isRead: !command.printsCurl && readsInput)
+                try Self.body(content, isRead: isRead)
             }
         } else {
             body = try command.isForm ? Self.form(fields) : Self.json(fields)
@@ -69,18 +71,21 @@ struct RequestContent {
     // MARK: Items
 
     /// The value of a member of the body.
-    static func value(of item: RequestItem) throws(UsageError) -> JSONValue {
+    static func value(of item: RequestItem) throws(UsageError) -> JSONValue { try field(of: item).value }
+
+    private static func field(of item: RequestItem) throws(UsageError) -> Field {
         switch item.kind {
         case .json: return try json(Data(item.value.utf8), item)
         case .jsonFile: return try json(try contents(of: item.value, "\"\(item.shown)\": "), item)
-        case .textFile: return .string(try text(of: item))
-        default: return .string(item.value)
+        case .textFile: return Field(name: item.name, value: .string(try text(of: item)))
+        default: return Field(name: item.name, value: .string(item.value))
         }
     }
 
-    private static func json(_ data: Data, _ item: RequestItem) throws(UsageError) -> JSONValue {
+    private static func json(_ data: Data, _ item: RequestItem) throws(UsageError) -> Field {
         do {
-            return try JSONValue(parsing: data)
+            let value = try JSONValue(parsing: data)
+            return Field(name: item.name, value: value, json: JSONText(data).map { $0.compact($0.whole) })
         } catch {
             let hint = item.kind == .json ? "\(item.name)=\(item.value)" : "\(item.name)=@\(item.value)"
             throw UsageError(
@@ -104,7 +109,7 @@ struct RequestContent {
     }
 
     /// A file with what may follow its path: `;type=image/png`, `;filename=a.png`.
-    private static func upload(_ item: RequestItem) throws(UsageError) -> UploadFile {
+    private static func upload(_ item: RequestItem, _ isRead: Bool) throws(UsageError) -> UploadFile {
         var path = item.value[...]
         var (type, name): (String?, String?)
         while let mark = path.lastIndex(of: ";") {
@@ -118,15 +123,35 @@ struct RequestContent {
             }
             path = path[..<mark]
         }
-        try checkReadable(String(path), "\"\(item.shown)\": ")
-        return UploadFile(name: item.name, fileName: name, path: String(path), contentType: type)
+        return try upload(item.name, String(path), "\"\(item.shown)\": ", isRead, named: name, type)
+    }
+
+    /// - Parameter isRead: Whether a pipe is read now: it can be read only once, and the body may be sent again.
+    private static func upload(
+        _ name: String, _ path: String, _ place: String, _ isRead: Bool, named fileName: String? = nil,
+        _ type: String? = nil
+    ) throws(UsageError) -> UploadFile {
+        let file = UploadFile(name: name, fileName: fileName, path: path, contentType: type)
+        guard try checkReadable(path, place) == S_IFIFO, isRead else { return file }
+        return UploadFile(
+            name: name, fileName: file.fileName, data: try contents(of: path, place), contentType: type)
     }
 
     private static func json(_ fields: [Field]) throws(UsageError) -> HTTPBody {
         var document = NestedFields()
-        for field in fields { try document.add(field.name, field.value) }
+        // JSON is sent as it was written, so a mark stands for it until the document is text. Members can be added to a value
+        // only.
+        let mark = UUID().uuidString
+        for (index, field) in fields.enumerated() {
+            let isWhole = field.json != nil && !fields.contains { $0.name.hasPrefix("\(field.name)[") }
+            try document.add(field.name, isWhole ? .string("\(mark).\(index)") : field.value)
+        }
         do {
-            return .data(try (document.value ?? [:]).data(), contentType: "application/json")
+            var text = String(decoding: try (document.value ?? [:]).data(), as: UTF8.self)
+            for (index, field) in fields.enumerated() {
+                if let json = field.json { text = text.replacing("\"\(mark).\(index)\"", with: json) }
+            }
+            return .data(Data(text.utf8), contentType: "application/json")
         } catch {
             throw UsageError("the items do not make a JSON document: \(error)")
         }
@@ -149,15 +174,10 @@ struct RequestContent {
         case .text(let text): return .text(text)
         case .input:
             guard isRead else { return .file("-") }
-            let data = try standardInput(of: "@-")
-            // What begins like one and is one, is a JSON document.
-            let isJSON =
-                (data.first == UInt8(ascii: "{") || data.first == UInt8(ascii: "["))
-                && (try? JSONValue(parsing: data)) != nil
-            return .data(data, contentType: isJSON ? type : nil)
+            return whole(try standardInput(of: "@-"))
         case .file(let path):
-            try checkReadable(path, "the body ")
-            return .file(path)
+            guard try checkReadable(path, "the body ") == S_IFIFO, isRead else { return .file(path) }
+            return whole(try contents(of: path, "the body "))
         case .jsonInput:
             guard isRead else { return .file("-", contentType: type) }
             return try json(try standardInput(of: RequestCommand.json.name), from: "standard input")
@@ -167,6 +187,14 @@ struct RequestContent {
             let body = try json(data, from: "\"\(path)\"")
             return isRead ? body : .file(path, contentType: type)
         }
+    }
+
+    /// A body that was read. What begins like a JSON document and is one, has the type of one.
+    private static func whole(_ data: Data) -> HTTPBody {
+        let isJSON =
+            (data.first == UInt8(ascii: "{") || data.first == UInt8(ascii: "["))
+            && (try? JSONValue(parsing: data)) != nil
+        return .data(data, contentType: isJSON ? "application/json" : nil)
     }
 
     /// The bytes are sent unchanged after a check that they are JSON.
@@ -183,19 +211,23 @@ struct RequestContent {
 
     // MARK: Files
 
+    /// The bytes of a file or a pipe.
+    ///
     /// - Parameter place: The argument that names the file, with a space at its end.
     static func contents(of path: String, _ place: String) throws(UsageError) -> Data {
         try checkReadable(path, place)
-        do {
-            return try Data(contentsOf: URL(filePath: path))
-        } catch {
-            let reason = NetworkError.reason(of: error)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        guard descriptor >= 0, let data = bytes(of: descriptor) else {
+            let reason = SystemError().text
             throw UsageError("\(place)\"\(SafeText.line(path))\" cannot be read (\(reason)); check its permissions")
         }
+        return data
     }
 
     /// - Parameter place: The argument that names the file, with a space at its end.
-    static func checkReadable(_ path: String, _ place: String) throws(UsageError) {
+    /// - Returns: The type of the file, such as `S_IFREG`.
+    @discardableResult static func checkReadable(_ path: String, _ place: String) throws(UsageError) -> mode_t {
         var status = stat()
         let shown = SafeText.line(path)
         guard stat(path, &status) == 0, access(path, R_OK) == 0 else {
@@ -205,25 +237,38 @@ struct RequestContent {
         if status.st_mode & S_IFMT == S_IFDIR {
             throw UsageError("\(place)\"\(shown)\" is a directory; give the path of a file")
         }
+        return status.st_mode & S_IFMT
     }
 
     /// Checks that a file can be sent from its path: not a folder, a pipe or a device.
     static func checkSendable(_ path: String, _ place: String) throws(UsageError) {
         try checkReadable(path, place)
-        do { _ = try UploadedFile.size(of: path) } catch { throw UsageError("\(place)\(SafeText.line(error.message))") }
+        do {
+            _ = try UploadedFile.size(of: path)
+        } catch {
+            throw UsageError("\(place)\(SafeText.line(ErrorWords().message(of: error)))")
+        }
     }
 
     private static func standardInput(of name: String) throws(UsageError) -> Data {
+        guard let data = bytes(of: STDIN_FILENO) else {
+            let reason = SystemError().text
+            throw UsageError("\(name) cannot read standard input (\(reason)); give a file instead")
+        }
+        return data
+    }
+
+    /// The bytes up to the end; `nil` after an error, which `errno` has.
+    private static func bytes(of descriptor: Int32) -> Data? {
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = read(STDIN_FILENO, &buffer, buffer.count)
+            let count = read(descriptor, &buffer, buffer.count)
             if count == 0 { return data }
             if count > 0 {
                 data.append(contentsOf: buffer[..<count])
             } else if errno != EINTR {
-                let reason = SystemError().text
-                throw UsageError("\(name) cannot read standard input (\(reason)); give a file instead")
+                return nil
             }
         }
     }

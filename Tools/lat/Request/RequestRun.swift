@@ -120,21 +120,19 @@ struct RequestRun {
         }
     }
 
-    /// Reads all pages of a list. What was written before an error stays, also in a file.
+    /// Reads all pages of a list.
     private func run(
         _ content: RequestContent, _ pages: PageArguments, _ file: OutputFile?
     ) async throws -> ExitCode {
         let paging = pages.paging()
         let writer = PageWriter(
-            console: console, output: file?.output ?? console.out, items: paging.items, showsHeads: command.isVerbose)
+            console: console, file: file, items: paging.items, showsHeads: command.isVerbose)
         let manager = try RequestSettings.manager(for: command, console)
         let error = try await writer.write(
             manager.pages(
                 command.method, content.url, paging, parameters: command.parameters.isEmpty ? nil : command.parameters,
                 body: content.body, headers: RequestSettings.headers.merging(content.headers))
         ) { $0 }
-        // A file that was there before stays when nothing was read.
-        if error == nil || file?.isEmpty == false { try file?.complete() }
         if command.keepsFiles { await manager.shutdown() }
         guard let error else { return .success }
         console.complain(error, ErrorWords(command.arguments))
@@ -171,11 +169,14 @@ struct RequestRun {
         let isForFile = answer.error == nil && answer.response?.status != 304
         var body: Data?
         if let response = answer.response {
-            let receiver = BodyReceiver(console: console, usesPager: command.usesPager)
+            let receiver = BodyReceiver(
+                console: console, usesPager: command.usesPager, headIsContent: command.isHead)
+            let target = isForFile ? file : nil
             let hasHead = command.showsHead && command.format == .text
-            let head = hasHead ? RequestTrace.head(of: response, console.outStyle) : []
+            let style = command.isHead && target != nil ? .plain : console.outStyle
+            let head = hasHead ? RequestTrace.head(of: response, style) : []
             do {
-                body = try await receiver.receive(response, head: head, into: isForFile ? file : nil, command.format)
+                body = try await receiver.receive(response, head: head, into: target, command.format)
             } catch let failure as NetworkError {
                 // An unsuccessful status is the error to report, even when the body was incomplete.
                 error = error ?? failure

@@ -53,14 +53,23 @@ struct FileRun {
 
     /// - Parameter skipsAll: Whether a file before this one has failed, so that nothing is sent.
     mutating func run(skipsAll: Bool) async throws {
-        let labels = requests.map { label($0) }
-        let width = min(SafeText.widestLabel, labels.map(\.count).max() ?? 0)
+        let width = min(SafeText.widestLabel, requests.map { label($0).count }.max() ?? 0)
         var isSkipped = skipsAll
-        for (request, label) in zip(requests, labels) {
-            var entry = RunReport.Entry(
-                name: label, method: request.method ?? "GET", target: request.target.text, outcome: .skipped)
-            if !isSkipped { try await run(request, &entry) }
-            try Task.checkCancellation()
+        defer { skipRest() }
+        for request in requests {
+            var entry = self.entry(of: request)
+            do {
+                if !isSkipped { try await run(request, &entry) }
+                try Task.checkCancellation()
+            } catch {
+                if !isSkipped, case .skipped = entry.outcome {
+                    let failure = RunReport.Failure(
+                        place: place(request.target.range), message: "the run was interrupted")
+                    entry.outcome = .error(failure, .interrupted)
+                }
+                report.entries.append(entry)
+                throw error
+            }
             report.entries.append(entry)
             switch command.format {
             case .json: try console.print(String(decoding: report.json(of: entry).data(), as: UTF8.self))
@@ -70,6 +79,17 @@ struct FileRun {
             if !command.goesOn, !RunReport.failures(of: entry).isEmpty { isSkipped = true }
         }
         await manager?.shutdown()
+    }
+
+    /// Notes the requests that are left as skipped.
+    mutating func skipRest() {
+        let rest = requests.dropFirst(report.entries.count).map { entry(of: $0) }
+        report.entries += rest
+    }
+
+    private func entry(of request: HTTPFile.Request) -> RunReport.Entry {
+        RunReport.Entry(
+            name: label(request), method: request.method ?? "GET", target: request.target.text, outcome: .skipped)
     }
 
     private func label(_ request: HTTPFile.Request) -> String {
@@ -267,12 +287,12 @@ struct FileRun {
             }
         }
         do {
-            try exchange.body.write(to: URL(filePath: path), options: .atomic)
+            let file = try OutputFile(path, of: output.replaces ? ">>!" : ">>")
+            try file.output.write(exchange.body)
+            try file.complete()
         } catch {
-            throw RunProblem(
-                at: output.path.range, of: file.source,
-                "\(SafeText.line(path)) cannot be written (\(NetworkError.reason(of: error))); name a file in an existing folder"
-            )
+            let message = (error as? UsageError)?.message ?? (error as? Output.Failure)?.message
+            throw RunProblem(at: output.path.range, of: file.source, SafeText.line(message ?? "\(error)"))
         }
     }
 }

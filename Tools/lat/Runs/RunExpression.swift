@@ -157,7 +157,13 @@ struct RunAssertion: Hashable, Sendable {
         }
         guard !isPassed else { return nil }
         guard let found else {
-            return subject.isJSON && exchange.json == nil ? "the body is not JSON" : "there is none"
+            guard subject.isJSON else { return "there is none" }
+            do {
+                _ = try JSONValue(parsing: exchange.body)
+                return "there is none"
+            } catch {
+                return "the body cannot be read as JSON: \(error)"
+            }
         }
         if case .json(let steps) = subject, case .member(let name)? = steps.last,
             Secrets.standard.contains(member: name)

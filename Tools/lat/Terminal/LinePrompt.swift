@@ -133,6 +133,22 @@ struct LineEditor: Equatable {
     }
 }
 
+/// A line of standard input.
+struct InputLine: Sendable {
+    /// The first is 1.
+    let number: Int
+    /// The line without its end.
+    let bytes: [UInt8]
+
+    /// - Throws: ``UsageError`` for bytes that are not UTF-8.
+    func text() throws(UsageError) -> String {
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UsageError("line \(number) of standard input is not UTF-8; convert it, with iconv(1) for example")
+        }
+        return text
+    }
+}
+
 /// Standard input, read without blocking a thread of Swift's tasks.
 enum LineInput {
     /// How many lines are read ahead.
@@ -168,24 +184,39 @@ enum LineInput {
         return nil
     }
 
-    /// - Parameter read: returns the next line; `nil` at the end.
+    /// - Parameter read: returns the next line without its end; `nil` at the end.
     static func lines(
-        _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
-    ) -> AsyncMapSequence<AsyncStream<String>, String> {
-        let (lines, reader) = AsyncStream<String>.makeStream()
+        _ read: @escaping @Sendable () -> [UInt8]? = standardLines()
+    ) -> AsyncMapSequence<AsyncStream<InputLine>, InputLine> {
+        let (lines, reader) = AsyncStream<InputLine>.makeStream()
         // It starts at 0, because a semaphore must not be destroyed while it is below its initial value.
         let room = DispatchSemaphore(value: 0)
         for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {
-            while true {
+            for number in 1... {
                 room.wait()
                 guard let line = read() else { return reader.finish() }
-                if case .terminated = reader.yield(line) { return }
+                if case .terminated = reader.yield(InputLine(number: number, bytes: line)) { return }
             }
         }
         return lines.map { line in
             room.signal()
             return line
+        }
+    }
+
+    /// Reads the lines of standard input byte by byte: `readLine()` replaces what is not UTF-8.
+    static func standardLines() -> @Sendable () -> [UInt8]? {
+        // Only the thread that reads ahead uses it.
+        nonisolated(unsafe) let file = fdopen(STDIN_FILENO, "r")
+        return {
+            var (text, capacity) = (UnsafeMutablePointer<CChar>?.none, 0)
+            defer { free(text) }
+            guard let file, case let count = getline(&text, &capacity, file), count > 0 else { return nil }
+            var line = UnsafeRawBufferPointer(start: text, count: count)[...]
+            if line.last == UInt8(ascii: "\n") { line.removeLast() }
+            if line.count < count, line.last == UInt8(ascii: "\r") { line.removeLast() }
+            return Array(line)
         }
     }
 }
