@@ -103,6 +103,29 @@ import Testing
 
     private struct TestFailure: Error {}
 
+    /// A server that ignores `Range`: more than a megabyte of the same bytes each time is no progress.
+    @Test func bytesThatComeAgainDoNotCount() async throws {
+        let plain = try MockServer()
+        plain.fallback { [bytes] _ in
+            MockReply(headers: ["ETag": "\"v1\""], body: .bytes(bytes)).closing(afterBytes: 2 << 20)
+        }
+        let error = try #require(await failure { try await manager.download(plain.url("/big.bin"), to: target).value })
+        #expect(error.kind == .connectionLost && error.attempts == 3 && plain.requestCount == 3)
+        // The end of the part that was there is the place where the count goes on.
+        let again = try #require(await failure { try await manager.download(plain.url("/big.bin"), to: target).value })
+        #expect(again.attempts == 3 && plain.requestCount == 6)
+    }
+
+    /// Each new megabyte begins the count again.
+    @Test func progressBeginsTheCountAgain() async throws {
+        let server = try RangeServer(bytes) { _, _, honest in honest.closing(afterBytes: 600_000) }
+        let slow = await failure { try await manager.download(server.url, to: target).value }
+        #expect(slow?.attempts == 3)
+        let fast = try RangeServer(content(8 << 20)) { _, _, honest in honest.closing(afterBytes: 1_200_000) }
+        let file = try await manager.download(fast.url, to: directory.path(of: "fast.bin")).value
+        #expect(file.byteCount == 8 << 20 && fast.ranges.count >= 7)
+    }
+
     @Test func failedDownloadKeepsItsPart() async throws {
         let server = try RangeServer(bytes) { _, _, honest in honest.closing(afterBytes: 300_000) }
         let error = try #require(await failure { try await manager.download(server.url, to: target).value })

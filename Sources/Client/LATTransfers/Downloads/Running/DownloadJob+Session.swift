@@ -154,7 +154,7 @@ extension DownloadJob {
         let isTooMuch = state.withLock { state in
             state.plan.startOver(reason)
             state.announced = nil
-            state.resumed = 0
+            (state.resumed, state.most) = (0, 0)
             return state.plan.hasRestartedTooOften
         }
         if isTooMuch {
@@ -181,7 +181,10 @@ extension DownloadJob {
         try chooseName(response)
         if answer.invalidatesReceived { try await discardReceived() }
         let (total, done, isResumable, isTooMuch) = state.withLock { state in
+            let restarts = state.plan.restarts
             state.plan.begin(worker, answer)
+            // The bytes of another version are new. How often it may change is limited.
+            if state.plan.restarts > restarts { state.most = 0 }
             if answer.invalidatesReceived { (state.resumed, state.announced) = (0, nil) }
             state.announced = state.announced ?? order.digest(announcedBy: response, isPart: answer.isPart)
             var head = response
@@ -231,10 +234,11 @@ extension DownloadJob {
                 throw overlong(response)
             }
             if claim.count > 0 {
-                let total = try write(chunk, claim)
+                let (total, new) = try write(chunk, claim)
                 links.noteReceivedBytes()
-                fresh += Int64(claim.count)
-                // After this many bytes, earlier failures no longer count.
+                fresh += new
+                // After this many bytes, earlier failures no longer count. Bytes that are received again are no progress: the
+                // connection may end at the same place each time.
                 if fresh >= 1 << 20 { backoff.reset() }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
@@ -250,19 +254,21 @@ extension DownloadJob {
         }
     }
 
-    /// - Returns: The size of the whole content, if known.
-    private func write(_ chunk: Data, _ claim: DownloadPlan.Claim) throws -> Int64? {
+    /// - Returns: The size of the whole content, if known, and how many more bytes of it are there than ever before.
+    private func write(_ chunk: Data, _ claim: DownloadPlan.Claim) throws -> (total: Int64?, new: Int64) {
         try chunk.withUnsafeBytes { bytes in
             let bytes = UnsafeRawBufferPointer(rebasing: bytes[..<claim.count])
             try file.write(bytes, at: claim.offset)
-            let (frontier, total) = state.withLock { state in
+            let (frontier, total, new) = state.withLock { state in
                 state.plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
-                return (state.plan.done.firstMissing, state.plan.total)
+                let new = max(0, state.plan.done.count - state.most)
+                state.most += new
+                return (state.plan.done.firstMissing, state.plan.total, new)
             }
             try digest.withLock { follower throws(NetworkError) in
                 try follower?.note(bytes, at: claim.offset, frontier: frontier, in: file)
             }
-            return total
+            return (total, new)
         }
     }
 

@@ -14,6 +14,8 @@ final class DownloadJob: Sendable {
         var response: HTTPResponse?
         var received: Int64 = 0
         var resumed: Int64 = 0
+        /// The most bytes of this version of the content that have been there at once.
+        var most: Int64 = 0
         /// The digest of the whole content that its first response announced (`Repr-Digest`).
         var announced: DownloadOptions.Digest?
     }
@@ -53,6 +55,7 @@ final class DownloadJob: Sendable {
             state.fileName = journal.fileName
             if order.checksAnnouncedDigest { state.announced = journal.digest }
             state.resumed = state.plan.done.count
+            state.most = state.resumed
         } else {
             AtomicFile.remove(target.journal)
             try file.truncate(to: 0)
