@@ -101,7 +101,12 @@ extension CodingUserInfoKey {
 /// It is the key of all members whose names are known only when the program runs, or for which an enum of keys is not worth it:
 ///
 /// ```swift
-/// let kind = try decoder.container(keyedBy: JSONKey.self).decode(String.self, forKey: .name("kind"))
+/// struct Kind: Decodable {
+///     var kind: String
+///     init(from decoder: any Decoder) throws {
+///         kind = try decoder.container(keyedBy: JSONKey.self).decode(String.self, forKey: .name("kind"))
+///     }
+/// }
 /// ```
 public enum JSONKey: CodingKey {
     /// The name of a member of an object.
