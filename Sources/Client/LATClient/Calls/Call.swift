@@ -26,6 +26,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
     private let givenHandler: ProgressHandler?
     package var bodyHandler: BodyHandler? { details.bodyHandler }
     package var interimHandler: InterimHandler? { details.interimHandler }
+    package var partition: String? { details.partition }
     package var isObserved: Bool { watch != nil }
     /// Whether a simulation responds instead of the server.
     package var isSimulated: Bool { details.simulation?.isOn == true }

@@ -42,8 +42,7 @@ final class Pipeline: Sendable {
         hedgesByDefault = configuration.hedge.map { $0 != .off } ?? false
         hasParameterProvider = configuration.parameterProvider != nil
 
-        sharing = SharingStage(
-            configuration.duplicates, volatileParameters: volatileParameters)
+        sharing = SharingStage(configuration.duplicates, volatileParameters: volatileParameters)
         let composition = CompositionStage(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
             headerProvider: configuration.headerProvider, parameterProvider: configuration.parameterProvider,

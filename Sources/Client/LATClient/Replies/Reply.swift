@@ -39,9 +39,9 @@ package enum Verdict {
         guard let field = response.headers["Content-Range"], response.isSuccess, request.method != .head,
             request.headers["Range"] == nil
         else { return false }
-        guard response.status == 206 else { return ContentRange.isPart(status: response.status, response.headers) }
-        guard case .part(let range, let total)? = ContentRange(field) else { return false }
-        return range != 0..<(total ?? range.upperBound)
+        return response.status == 206
+            ? ContentRange(field)?.isIncomplete == true
+            : ContentRange.isPart(status: response.status, response.headers)
     }
 
     /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.

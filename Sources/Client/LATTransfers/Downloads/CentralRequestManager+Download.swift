@@ -76,7 +76,7 @@ extension CentralRequestManager {
             isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPart($0, of: call) })
         order.request.deadline = nil
-        order.request.cachePartition = order.request.cachePartition ?? cache.partition
+        order.request.cachePartition = call.partition
         let timer = enter(call)
         return Download(order, call) { [self] result in
             await notifyOutcomeObservers(result.map(\.response), call.request)

@@ -27,13 +27,18 @@ package enum ContentRange: Hashable, Sendable {
         self = .part(first..<(last + 1), total: total)
     }
 
+    /// Whether it is a range that is certainly not all of the content.
+    package var isIncomplete: Bool {
+        guard case .part(let range, let total) = self else { return false }
+        return range != 0..<(total ?? range.upperBound)
+    }
+
     /// Whether a success that is not 206 has only a part of the content all the same. RFC 9110 §14.4 gives its `Content-Range` no
     /// meaning, but some servers answer a `Range` so, and the part must not pass for the whole.
     package static func isPart(status: Int, _ headers: HTTPHeaders) -> Bool {
         guard (200...299).contains(status), status != 206 else { return false }
         if headers["Content-Type"]?.lowercased().hasPrefix("multipart/byteranges") == true { return true }
-        guard case .part(let range, let total)? = ContentRange(headers["Content-Range"]),
-            total.map({ range != 0..<$0 }) ?? (range.lowerBound > 0)
+        guard let field = ContentRange(headers["Content-Range"]), field.isIncomplete, case .part(let range, _) = field
         else { return false }
         // With the length of the whole, the field is what is wrong.
         return headers["Content-Length"].flatMap { number($0) }.map { $0 == Int64(range.count) } ?? true

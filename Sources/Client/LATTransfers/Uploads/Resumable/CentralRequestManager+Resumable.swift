@@ -120,7 +120,7 @@ extension CentralRequestManager {
         _ call: Call, _ resumable: ResumableUpload, _ failure: NetworkError? = nil, _ refreshURL: LinkRefresh? = nil
     ) -> UploadOrder {
         var request = call.request
-        request.cachePartition = request.cachePartition ?? cache.partition
+        request.cachePartition = call.partition
         return UploadOrder(
             request: request, upload: resumable, failure: failure, policy: configuration.retryPolicy,
             budget: retryBudget, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
