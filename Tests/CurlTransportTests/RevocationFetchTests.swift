@@ -15,7 +15,7 @@ import Testing
 
     @Test(arguments: HTTPRequest.TLS.Revocation.allCases)
     func listsAreFetchedOnceAndKept(_ revocation: HTTPRequest.TLS.Revocation) async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         let checking = try CheckingTransport(authority) { $0.tls.revocation = revocation }
         try await withThrowingTaskGroup(of: NetworkError?.self) { group in
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func revokedIntermediateIsRefused() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         authority.lists.route("GET", "/root.crl") { _ in .data(authority.data("all.crl")) }
         let checking = try CheckingTransport(authority) { $0.tls.revocation = .soft }
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func givenURLReplacesThoseOfTheCertificates() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let bad = try await authority.server("bad")
         let checking = try CheckingTransport(authority)
         let url = authority.lists.url("/many.crl")
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func addressesAreTriedInTurn() async throws {
-        let authority = try RevocationAuthority(points: ["/gone.crl", "/%.crl"])
+        let authority = try await RevocationAuthority(points: ["/gone.crl", "/%.crl"])
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         for revocation in [HTTPRequest.TLS.Revocation.hard, .soft] {
             let checking = try CheckingTransport(authority) { $0.tls.revocation = revocation }
@@ -65,7 +65,7 @@ import Testing
         "missing", "nonsense", "huge", "expired", "forged", "another", "elsewhere", "stopped", "redirect",
     ])
     func hardFailsAndSoftGoesOn(_ fault: String) async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         authority.lists.route("GET", "/sub.crl") { _ in
             switch fault {
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func softDoesNotWaitForAServerThatHasFailed() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let bad = try await authority.server("bad")
         let isDown = Box(true)
         let (asked, answer) = (Event(), Event())
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func listStaysWhileItsServerFails() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         let answers = Box<[String]>(["old.crl", "forged.crl"])
         authority.lists.route("GET", "/sub.crl") { _ in
@@ -151,16 +151,16 @@ import Testing
     }
 
     @Test func certificatesOfStrangersHaveNothingFetched() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
-        let stranger = try CheckingTransport(try RevocationAuthority()) { $0.tls.revocation = .hard }
+        let stranger = try CheckingTransport(await RevocationAuthority()) { $0.tls.revocation = .hard }
         let error = try await stranger.failure(good)
         #expect(error?.kind == .tls(.untrusted) || error?.kind == .tls(.selfSigned), "\(error as Any)")
         #expect(authority.lists.requestCount == 0)
     }
 
     @Test func certificateWithoutAddressIsRefusedInHard() async throws {
-        let authority = try RevocationAuthority(points: ["ldap://127.0.0.1/%", "https://127.0.0.1/%"])
+        let authority = try await RevocationAuthority(points: ["ldap://127.0.0.1/%", "https://127.0.0.1/%"])
         let good = try await authority.server("good")
         let error = try await CheckingTransport(authority) { $0.tls.revocation = .hard }.failure(good)
         #expect(
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test func prewarmedAndProbedConnectionsAreChecked() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }
         let probed = try await authority.server("good")
@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test(arguments: ["timeout", "cancellation", "owner"]) func waitForAListEnds(_ cause: String) async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         let asked = Event()
         authority.lists.route("GET", "/sub.crl") { _ in
@@ -215,7 +215,7 @@ import Testing
     }
 
     @Test func softGoesOnWhenAListIsSlow() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         let asked = Event()
         authority.lists.route("GET", "/sub.crl") { _ in
@@ -233,7 +233,7 @@ import Testing
     }
 
     @Test func listsGetNothingThatIsForOthers() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         let netrc = try authority.folder.write(Data("machine 127.0.0.1 login u password p\n".utf8), to: "netrc")
         #expect(chmod(netrc, 0o600) == 0)
@@ -255,7 +255,7 @@ import Testing
     }
 
     @Test func managersProxyIsUsedForLists() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         let proxy = try MockServer { request in
             .data(authority.data(String(request.path.split(separator: "/").last ?? "")))
@@ -275,7 +275,7 @@ import Testing
     }
 
     @Test func fetchIsBoundByTheGuardOfTheManager() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let good = try await authority.server("good")
         let guarded = try CheckingTransport(authority) {
             $0.tls.revocation = .hard
@@ -288,7 +288,7 @@ import Testing
     }
 
     @Test func bodyThatCanBeReadOnceIsSentOnce() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let server = try MockServer { .data($0.body) }
         let nginx = try Nginx(
             location: "proxy_pass http://127.0.0.1:\(server.port);", certificate: authority.path("good.server"))
@@ -307,7 +307,7 @@ import Testing
     }
 
     @Test func multiplexedCallsWaitTogether() async throws {
-        let authority = try RevocationAuthority()
+        let authority = try await RevocationAuthority()
         let nginx = try Nginx(location: "return 200 ok;", certificate: authority.path("good.server"))
         try await nginx.waitUntilReady()
         let checking = try CheckingTransport(authority) { $0.tls.revocation = .hard }

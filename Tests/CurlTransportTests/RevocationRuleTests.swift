@@ -87,7 +87,7 @@ import Testing
 @Suite(.needsOpenSSL, .timeLimit(.minutes(2))) struct RevocationListTests {
     private let authority: RevocationAuthority
 
-    init() throws { authority = try RevocationAuthority() }
+    init() async throws { authority = try await RevocationAuthority() }
 
     private func lists(_ file: String) throws -> [RevocationList] { try RevocationList.read(authority.data(file)) }
 

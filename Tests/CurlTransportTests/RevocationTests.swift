@@ -43,7 +43,7 @@ struct CheckingTransport: Sendable {
     private static let unknown = NetworkError.Kind.tls(.certificateStatus)
 
     @Test func fileDecidesAboutEveryAuthorityOfTheChain() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         func parts(_ names: String...) -> Data { names.reduce(Data()) { $0 + authority.data($1) } }
         let root = "root.crl"
@@ -87,7 +87,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func softAcceptsWhatCannotBeCheckedAndCounts() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         for (file, unchecked) in [("sub.crl", 1), ("old.crl", 2), ("forged.crl", 2)] {
             let checking = try CheckingTransport(authority) {
@@ -106,7 +106,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func warningsComeOnAnotherThread() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let good = try await authority.server("good")
         let threads = Log<String>()
         let checking = try CheckingTransport(authority) {
@@ -121,7 +121,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func trustedAuthorityItselfIsNotChecked() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         // A part of the chain is trusted. That the root has revoked it does not count, and neither has its list to be there.
         for lists in [["all.crl", "sub.crl"], ["sub.crl"]] {
@@ -139,7 +139,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func requestAndManagerMayDiffer() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let bad = try await authority.server("bad")
         let file = authority.path("both.crl")
         let open = try CheckingTransport(authority)
@@ -152,7 +152,7 @@ struct CheckingTransport: Sendable {
         #expect(try await strict.failure(bad) { $0.revocation = .off } == nil)
         // Nothing is fetched with a file, unless the request itself names an address.
         #expect(authority.lists.requestCount == 0)
-        let other = try RevocationAuthority(points: [])
+        let other = try await RevocationAuthority(points: [])
         let url = other.lists.url("/root.crl")
         #expect(try await strict.failure(bad) { $0.crlURL = url }?.kind == Self.unknown)
         #expect(other.lists.requestCount >= 1)
@@ -164,7 +164,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func fileThatChangesAllTheTimeStopsNobody() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let good = try await authority.server("good")
         let path = authority.path("busy.crl")
         try authority.folder.write(authority.data("both.crl"), to: "busy.crl")
@@ -185,7 +185,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func changedFileCountsForTheNextConnection() async throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         let (good, bad) = (try await authority.server("good"), try await authority.server("bad"))
         try authority.folder.write(authority.data("root.crl"), to: "now.crl")
         let checking = try CheckingTransport(authority) {
@@ -219,7 +219,7 @@ struct CheckingTransport: Sendable {
     }
 
     @Test func badFilesAreRefusedWhenTheManagerIsMade() throws {
-        let authority = try RevocationAuthority.silent.get()
+        let authority = try await RevocationAuthority.silent.value
         try authority.folder.write(Data(authority.data("both.crl").dropLast(100)), to: "half.crl")
         try authority.folder.write(Data(authority.data("sub.der").dropLast(10)), to: "half.der")
         try authority.folder.write(Data(), to: "empty.crl")

@@ -129,6 +129,16 @@ package final class ChildProcess: Sendable {
         return child.output
     }
 
+    /// The same on a thread of its own: tasks have one thread per core, and one that waits for a program stops others.
+    package static func runAside(_ program: String, _ arguments: [String], in folder: String) async throws {
+        let ended = Waiter<Void>()
+        let hasStarted = BackgroundThread.start("test-program") {
+            ended.end(Result { try run(program, arguments, in: folder) }.map { _ in })
+        }
+        guard hasStarted else { throw Failure(description: "no thread for \(program)") }
+        try await ended.value()
+    }
+
     /// Waits until `find` returns a value for the output, and returns that value.
     @discardableResult
     package func awaitOutput<Found>(_ what: String, _ find: (String) -> Found?) async throws -> Found {

@@ -34,16 +34,16 @@ package final class RevocationAuthority: Sendable {
     }
 
     /// One whose certificates name no addresses of lists, made once. Nobody asks its server.
-    package static let silent = Result { try RevocationAuthority(points: []) }
+    package static let silent = Task { try await RevocationAuthority(points: []) }
 
     /// - Parameter points: Which addresses of lists the certificates name, `%` standing for `root` or `sub`. Default: `/%.crl`
     ///   of ``lists``. Empty for none.
-    package init(points: [String] = ["/%.crl"]) throws {
+    package init(points: [String] = ["/%.crl"]) async throws {
         folder = try TemporaryDirectory()
         lists = try MockServer()
         try folder.write(Data(Self.script.utf8), to: "make.sh")
         let urls = points.map { "URI:" + ($0.hasPrefix("/") ? lists.url("/").dropLast() + $0 : $0[...]) }
-        try ChildProcess.run("bash", ["-eu", "make.sh", urls.joined(separator: ",")], in: folder.path)
+        try await ChildProcess.runAside("bash", ["-eu", "make.sh", urls.joined(separator: ",")], in: folder.path)
         lists.fallback { [folder] request in
             folder.read(String(request.path.dropFirst())).map { MockReply.data($0) } ?? .status(404)
         }

@@ -9,8 +9,8 @@ import Testing
     private let authority: RevocationAuthority
     private let server: MockServer
 
-    init() throws {
-        authority = try RevocationAuthority()
+    init() async throws {
+        authority = try await RevocationAuthority()
         server = try MockServer { $0.headers["Upgrade"] == nil ? .text("ok") : .webSocket(.text("in")) }
     }
 
@@ -78,7 +78,9 @@ import Testing
                 """,
             servers: """
                 chat: { domain: "d", path: "x" },
-                strict: { domain: "d", path: "x", tls: { crlURL: "\(authority.lists.url("/many.crl"))" } }
+                strict: {
+                    domain: "d", path: "x", tls: { crlURL: "\(authority.lists.url("/many.crl"))", revocation: "hard" },
+                }
                 """)
         #expect(try await manager.webSocket(server: "chat").all() == [.text("in")])
         #expect(authority.lists.requestCount == 0)

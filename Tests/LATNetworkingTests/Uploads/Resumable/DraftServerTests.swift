@@ -42,6 +42,8 @@ import Testing
         let fixture = try UploadFixture(size: 4 << 20)
         let uploads = server.resumableUploads(.withoutOptions)
         uploads.cutNext(afterBytes: 1_234_567)
+        // A client that is still sending when the connection breaks may never read the 104 before it.
+        server.bodyReadRate = 2 << 20
         let task = upload(fixture, .standard(partSize: 1 << 20))
         let response = try await task.value
         #expect(response.status == 200 && uploads.contents == [fixture.content])
@@ -58,7 +60,7 @@ import Testing
         settings.interopVersion = version
         let uploads = server.resumableUploads(settings)
         for _ in version...8 { uploads.cutNext(afterBytes: 100_000) }
-        // A client that is still sending when the connection breaks may never read the 104 before it.
+        // As in cutUploadContinuesAtTheOffset().
         server.bodyReadRate = 2 << 20
         // The engine sends a PUT again by itself when its connection was not new.
         var request = HTTPRequest("POST", server.url("/files"), body: .file(fixture.path))
