@@ -218,7 +218,7 @@ struct CheckingTransport: Sendable {
             try await checking.failure(bad) { $0.crlFile = authority.path("row.crl") }?.kind == .tls(.revoked))
     }
 
-    @Test func badFilesAreRefusedWhenTheManagerIsMade() throws {
+    @Test func badFilesAreRefusedWhenTheManagerIsMade() async throws {
         let authority = try await RevocationAuthority.silent.value
         try authority.folder.write(Data(authority.data("both.crl").dropLast(100)), to: "half.crl")
         try authority.folder.write(Data(authority.data("sub.der").dropLast(10)), to: "half.der")
