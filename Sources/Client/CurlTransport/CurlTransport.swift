@@ -114,6 +114,9 @@ package final class CurlTransport: Transport {
         }
     }
 
+    /// The digest of the client certificate that a request sends; `nil` for none, or one that cannot be read.
+    package func certificateDigest(for request: HTTPRequest) -> String? { tls.identityDigest(for: request.tls) }
+
     /// The request with the credentials that this transport adds to it, for observers that have to know them.
     package func completed(_ request: HTTPRequest) -> HTTPRequest {
         var request = fileCredentials?(request) ?? request

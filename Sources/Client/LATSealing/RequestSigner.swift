@@ -29,7 +29,8 @@ import Platform
 /// ``WebhookSignature`` and ``MessageSignature`` (RFC 9421) are ready to use.
 public protocol RequestSigner: Sendable {
     /// The identity that requests are signed with. A stored response to a signed request is used only for requests of the
-    /// same identity. Default: the name of the type.
+    /// same identity. Default: the name of the type; then it is used only by the same manager, for requests that name the
+    /// signer in the same way, because two signers of one type may have two keys.
     var identity: String { get }
     /// Returns fields that are added to the request's headers, replacing those of the same name. Default: calls
     /// ``sign(_:bodyDigest:)`` with the digest of the body.

@@ -62,10 +62,12 @@ public struct WebhookSignature: RequestSigner {
         self.scheme = scheme
         self.keys = keys
         self.tolerance = tolerance
+        let names = scheme.fields.joined(separator: ",")
+        identity = "webhook \(names) \(try HMAC(.sha256, Data("identity \(names)".utf8), key: keys[0]).hexadecimal)"
     }
 
-    /// The fields of the scheme.
-    public var identity: String { "webhook \(scheme.fields.joined(separator: ","))" }
+    /// The fields of the scheme, and a code of the first key, which does not tell the key.
+    public let identity: String
 
     /// Returns the header fields of the signature.
     public func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders {

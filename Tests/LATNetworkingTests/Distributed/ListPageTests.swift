@@ -306,6 +306,40 @@ import Testing
         #expect(lenient.step.hasLeftOrigin)
     }
 
+    /// One list is one row of one server: another one must not get its cursor, and it must not get the other's secrets.
+    @Test(arguments: [#""link""#, #"{ cursor: "meta.cursor" }"#], [true, false])
+    func tableThatChangesCountsForTheNextList(_ pages: String, prefetches: Bool) async throws {
+        func text(_ server: MockServer, _ key: String) -> String {
+            DomainTable.text(
+                server.url(), domain: #"secretHeaders: ["X-Api-Key"], headers: { "X-Api-Key": "\#(key)" }"#,
+                servers: #"s: { domain: "d", method: "GET", path: "x", pages: \#(pages) }"#)
+        }
+        let (old, new) = (try Self.server(), try Self.server())
+        old.route("GET", "/x") { request in
+            let start = Int(request.query("cursor") ?? "0") ?? 0
+            let reply = MockReply.json(#"{ "meta": { "cursor": \#(start < 6 ? "\(start + 3)" : "\"\"") } }"#)
+            return start < 6 ? reply.header("Link", "</x?cursor=\(start + 3)>; rel=next") : reply
+        }
+        let manager = try CentralRequestManager.make(DomainTable(json5: text(old, "old"), environment: nil))
+        var count = 0
+        for try await _ in manager.pages(server: "s") {
+            count += 1
+            let table = try DomainTable(json5: text(new, "new"), environment: nil)
+            try manager.updateDomains { $0 = table }
+        }
+        #expect(count == 3 && old.requests.map { $0.headers["X-Api-Key"] } == ["old", "old", "old"])
+        #expect(new.requests.isEmpty)
+        for try await _ in manager.pages(server: "s") { break }
+        #expect(new.requests.first?.headers["X-Api-Key"] == "new")
+    }
+
+    @Test func baseURLThatChangesCountsForTheNextList() async throws {
+        let (old, new) = (try Self.server(), try Self.server())
+        let manager = try CentralRequestManager.make { $0.baseURL = old.url() }
+        for try await _ in manager.pages("GET", "/x", .cursor(at: "meta.cursor")) { manager.baseURL = new.url() }
+        #expect(old.requestCount == 3 && new.requests.isEmpty)
+    }
+
     private struct Failure: Error {}
 
     @Test func cancelledLoopEndsTheRequestAhead() async throws {

@@ -54,6 +54,24 @@ import Testing
         }
     }
 
+    /// The server of the first request has the job, and the new one must get no question, nor its secrets go to the old one.
+    @Test func tableThatChangesCountsForTheNextJob() async throws {
+        let (old, new) = (try Self.server(), try Self.server())
+        func text(_ server: MockServer, _ key: String) -> String {
+            DomainTable.text(
+                server.url(),
+                domain: #"""
+                    poll: { status: "state", interval: "1ms" }, secretHeaders: ["X-Api-Key"],
+                    headers: { "X-Api-Key": "\#(key)" }
+                    """#)
+        }
+        let manager = try CentralRequestManager.make(DomainTable(json5: text(old, "old"), environment: nil))
+        let table = try DomainTable(json5: text(new, "new"), environment: nil)
+        let job = try await StartJob().poll(on: manager) { _ in try? manager.updateDomains { $0 = table } }
+        #expect(job.model.total == 3 && new.requests.isEmpty)
+        #expect(Set(old.requests.map { $0.headers["X-Api-Key"] }) == ["old"])
+    }
+
     @Test func entityIsFollowedAsItsRowSays() async throws {
         let server = try Self.server()
         let poll = #"poll: { status: "state", result: "links.result", interval: "1ms" }"#

@@ -19,6 +19,8 @@ final class TLSMaterial: Sendable {
     let authorities: Data?
     let keyLog: TLSKeyLogFile?
     let identity: Identity?
+    /// The digest of the certificate's file, by which the client is known; `nil` without one.
+    let identityDigest: String?
     /// The files of ``identity``; `nil` without one.
     let identityFiles: IdentityFiles?
     /// The value of `CURLOPT_SSLVERSION`.
@@ -34,6 +36,15 @@ final class TLSMaterial: Sendable {
     enum Identity: Sendable {
         case pkcs12(Data, password: String)
         case pem(certificate: Data, key: Data, password: String?)
+
+        /// `nil` when libcrypto cannot compute it.
+        fileprivate var digest: String? {
+            let data =
+                switch self {
+                case .pkcs12(let data, _), .pem(let data, _, _): data
+                }
+            return (try? MessageDigest.of(data, .sha256)).map(MessageDigest.hexadecimal)
+        }
     }
 
     /// - Parameters:
@@ -74,6 +85,7 @@ final class TLSMaterial: Sendable {
         } else {
             (identity, identityFiles) = try Self.identity(configuration)
         }
+        identityDigest = identity?.digest
         keyLog = try base == nil ? TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn) : base?.keyLog
         number = base == nil ? 0 : Self.count.add(1, ordering: .relaxed).newValue
     }
@@ -86,6 +98,7 @@ final class TLSMaterial: Sendable {
         (trust, authorities, keyLog) = (old.trust, old.authorities, old.keyLog)
         (revocation, lists) = (old.revocation, old.lists)
         (identity, identityFiles) = try Self.identity(configuration)
+        identityDigest = identity?.digest
         number = Self.count.add(1, ordering: .relaxed).newValue
     }
 
@@ -339,6 +352,15 @@ final class TLSMaterials: Sendable {
             if state.ofRequests.count >= Self.limit { state.ofRequests = [:] }
             state.ofRequests[tls] = material
             return material
+        }
+    }
+
+    /// The digest of the client certificate that requests with these settings send; `nil` for none that can be read.
+    func identityDigest(for settings: HTTPRequest.TLS) -> String? {
+        do {
+            return try (material(for: settings) ?? own).identityDigest
+        } catch {
+            return nil
         }
     }
 

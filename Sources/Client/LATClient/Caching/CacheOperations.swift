@@ -29,8 +29,8 @@ struct CacheOperations: Sendable {
     let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
     /// Decides which responses of calls without a judge of their own are stored; `nil` for all.
     let verdict: ReplyDecoder?
-    /// What the manager adds to a request: its client certificate, the identity of the request's signer.
-    let managerCredentials: @Sendable (HTTPRequest) -> [String]
+    let managerCredentials: ManagerCredentials
+    let demands: CacheDemands
     /// The Unix domain socket of requests that name none.
     let unixSocketPath: String?
     /// The maximum number of bytes of a collected body.
@@ -95,7 +95,8 @@ struct CacheOperations: Sendable {
         else { throw .noKey }
         let identity = RequestIdentity(
             of: request, partition: call.details.partition, secrets: secrets,
-            cookies: cookieText(for: request), manager: managerCredentials(request), key: { storage.identityKey.bytes })
+            cookies: cookieText(for: request), manager: managerCredentials.texts(for: request),
+            key: { storage.identityKey.bytes })
         return Ticket(url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 
@@ -131,7 +132,8 @@ struct CacheOperations: Sendable {
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
         let unix = UnixAddress.isOne(request.url) ? (try? UnixAddress(request.url))?.socketPath : nil
         let (socket, host) = (unix ?? request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
-        let place = socket == nil && host == nil ? nil : "\(socket ?? "")\u{0}\(host?.lowercased() ?? "")"
+        var place = socket == nil && host == nil ? [] : [socket ?? "", host?.lowercased() ?? ""]
+        place += demands.parts(of: request)
         // What describes the content is part of the question.
         let contentType = body.flatMap { _ in
             let fields = [

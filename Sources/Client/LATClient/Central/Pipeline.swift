@@ -53,7 +53,6 @@ final class Pipeline: Sendable {
                 secrets: configuration.secrets, allowsInsecure: configuration.followsInsecureRedirects,
                 effectiveURL: { url in engine?.effectiveURL(of: url) ?? url }),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
-        let certificate = configuration.engine.tls.clientCertificate.map { "certificate \($0)" }
         let sign = SignStage(standard: configuration.signer, named: configuration.signers)
         cacheOperations = CacheOperations(
             storage: storage, standard: configuration.cachePolicy, timeout: timeout, limits: limits,
@@ -61,9 +60,9 @@ final class Pipeline: Sendable {
             cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
             verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
-            managerCredentials: { request in
-                [certificate, sign.signer(for: request).map { "signer \($0.identity)" }].compactMap(\.self)
-            },
+            managerCredentials: ManagerCredentials(
+                certificate: configuration.engine.tls.clientCertificate, sign: sign, engine: engine),
+            demands: CacheDemands(configuration),
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
             staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus, mode: configuration.cacheMode)

@@ -24,7 +24,12 @@ extension CentralRequestManager {
     private func uncheckedCall(
         _ entity: EntityPlan, _ progress: ProgressHandler?, _ cached: CachedReplyHandler.Handler?
     ) throws(NetworkError) -> Call {
-        let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
+        let plan: RoutePlan
+        if let kept = entity.followUp?.plan {
+            plan = kept
+        } else {
+            plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
+        }
         let coding = entity.options.coding.map { CodingRules.of($0) } ?? plan.coding
         var members = entity.content.parameters
         let names = plan.pathParameters

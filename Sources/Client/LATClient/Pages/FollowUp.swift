@@ -12,6 +12,9 @@ struct FollowUp: Sendable {
     var isCacheable = true
     /// Whether an address was at another origin than the response that named it: from then on, no credentials are sent.
     var hasLeftOrigin = false
+    /// The rows of the first request, which count for all that follow: a table that changes meanwhile may name another server,
+    /// whose credentials this one must not get. `nil` without a route.
+    var plan: RoutePlan?
 
     /// The text by which a loop is recognized, and by which messages show it.
     var name: String {

@@ -18,9 +18,10 @@ struct PageWalk: Sendable {
     /// Two pages may have the same content; so many in a row are those of a server that does not know the parameter.
     private static let mostEqualPages = 10
 
-    init(_ paging: Paging, allowsInsecure: Bool = false) {
+    init(_ paging: Paging, allowsInsecure: Bool = false, plan: RoutePlan? = nil) {
         self.paging = paging
         self.allowsInsecure = allowsInsecure
+        step.plan = plan
         switch paging.style {
         case .number(let parameter, let first), .offset(let parameter, let first):
             position = first
@@ -87,6 +88,7 @@ struct PageWalk: Sendable {
 
     private mutating func go(to next: FollowUp, after page: HTTPResponse) throws(NetworkError) {
         var next = next
+        next.plan = step.plan
         try next.leave(page, "page \(number)", after: step, allowsInsecure: allowsInsecure)
         if seen.isEmpty { seen[next.address == nil ? step.name : page.url] = 1 }
         if let earlier = seen.updateValue(number + 1, forKey: next.name) {

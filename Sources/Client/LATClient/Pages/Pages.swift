@@ -122,7 +122,7 @@ extension EntityRequest {
     ) -> Paging.Pages<Reply<Model>> {
         let call = call
         let paging = paging ?? manager.routePlan(of: call.route)?.paging ?? .link
-        return manager.pages(paging) { step in
+        return manager.pages(paging, of: call.route) { step in
             var plan = try call.plan()
             try plan.go(to: step)
             let reply = try await manager.reply(to: plan, as: Model.self, progress: call.progressHandler)
@@ -149,7 +149,7 @@ extension CentralRequestManager {
         _ method: String, _ url: some URLConvertible, _ paging: Paging = .link, parameters: Parameters? = nil,
         body: HTTPBody? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> Paging.Pages<HTTPResponse> {
-        let first = HTTPRequest(method, url.urlText, headers: headers)
+        let first = HTTPRequest(method, RequestBuilder.absoluteURL(url.urlText, base: baseURL), headers: headers)
         return pages(paging) { [self] step in
             var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
             step.apply(to: &request, &parts)
@@ -172,12 +172,13 @@ extension CentralRequestManager {
     }
 
     fileprivate func pages<Page: Sendable>(
-        _ paging: Paging,
+        _ paging: Paging, of route: Route? = nil,
         _ fetch: @escaping @Sendable (FollowUp) async throws -> (page: Page, response: HTTPResponse)
     ) -> Paging.Pages<Page> {
         let allowsInsecure = pipeline.redirect.rule.allowsInsecure
         return Paging.Pages(
-            start: { PageWalk(paging, allowsInsecure: allowsInsecure) }, limit: paging.limit,
+            start: { PageWalk(paging, allowsInsecure: allowsInsecure, plan: self.routePlan(of: route)) },
+            limit: paging.limit,
             prefetches: paging.prefetches, fetch: fetch)
     }
 

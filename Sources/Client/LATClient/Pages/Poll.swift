@@ -74,7 +74,7 @@ extension CentralRequestManager {
         body: HTTPBody? = nil, headers: HTTPHeaders = HTTPHeaders(),
         until isDone: (@Sendable (_ answer: HTTPResponse) throws -> Bool)? = nil, progress: Polling.Handler? = nil
     ) async throws -> HTTPResponse {
-        let first = HTTPRequest(method, url.urlText, headers: headers)
+        let first = HTTPRequest(method, RequestBuilder.absoluteURL(url.urlText, base: baseURL), headers: headers)
         return try await poll(polling, first.method, progress) { [self] step, left, _ in
             var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
             step.apply(to: &request, &parts)
@@ -111,13 +111,14 @@ extension CentralRequestManager {
         _ entity: EntityCall<Model>, _ polling: Polling?, _ progress: Polling.Handler?,
         _ isDone: (@Sendable (Reply<Model>) throws -> Bool)?
     ) async throws -> Reply<Model> {
-        let plan = routePlan(of: entity.route)
-        let own = entity.options.deadline ?? plan?.prototype.deadline ?? configuration.deadline
+        let first = routePlan(of: entity.route)
+        let own = entity.options.deadline ?? first?.prototype.deadline ?? configuration.deadline
         return try await poll(
-            polling ?? plan?.polling ?? .location, entity.route?.method ?? plan?.prototype.method ?? .get, progress
+            polling ?? first?.polling ?? .location, entity.route?.method ?? first?.prototype.method ?? .get, progress
         ) { [self] step, left, isResult in
             var plan = try entity.plan()
             try plan.go(to: step)
+            plan.followUp?.plan = first
             plan.options.deadline = [own, left].compactMap { $0 }.min()
             let call = try await made { () throws(NetworkError) in try self.call(plan) }
             // The envelope decides about each answer; only the result has to be the model.

@@ -27,10 +27,10 @@ package struct KeyRule: Sendable {
     ///   - method: The method, `GET` for a `HEAD` that a stored GET may answer.
     ///   - body: The request's body, for methods whose responses depend on it.
     ///   - contentType: The media type of the body, which is part of the key (RFC 10008 §2.7).
-    ///   - place: What names the server besides the URL: a Unix domain socket, a `Host` field of its own; `nil` for nothing.
+    ///   - place: What names the server besides the URL, such as a Unix domain socket, and what was demanded of it.
     /// - Returns: `nil` when libcrypto cannot compute the digest; then nothing is cached.
     package func primary(
-        method: String, url: CanonicalURL, body: Data? = nil, contentType: String? = nil, place: String? = nil
+        method: String, url: CanonicalURL, body: Data? = nil, contentType: String? = nil, place: [String] = []
     ) -> String? {
         var digest = KeyDigest()
         digest.add("schema", "\(Self.schemaVersion).\(version)")
@@ -38,7 +38,7 @@ package struct KeyRule: Sendable {
         digest.add("partition", partition)
         digest.add("user", url.userInformation)
         digest.add("base", url.base)
-        if let place { digest.add("place", place) }
+        if !place.isEmpty { digest.add("place", place.joined(separator: "\u{0}")) }
         for parameter in url.sortedQuery where !isVolatile(parameter) { digest.add("parameter", parameter) }
         if let contentType { digest.add("type", MediaType.essence(of: contentType)) }
         // Values of parameters may depend on their case (RFC 9110 §8.3.1).

@@ -28,7 +28,7 @@ package struct RequestIdentity: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - secrets: The list of the fields that hold credentials.
-    ///   - manager: What the manager adds to each request: its client certificate, the identity of its signer.
+    ///   - manager: What is no field: the client certificate, the signer.
     ///   - key: The secret key of the digest, so that credentials cannot be guessed from it.
     package init(
         of request: HTTPRequest, partition: String?, secrets: Secrets, cookies: String?, manager: [String] = [],
@@ -54,10 +54,6 @@ package struct RequestIdentity: Hashable, Sendable {
         }
         if let authentication = request.authentication {
             digest.add(":authentication", authentication.secretText)
-        }
-        if let certificate = request.tls.clientCertificate {
-            digest.add(":certificate", certificate.description)
-            hasOtherCredentials = true
         }
         for credential in manager {
             digest.add(":manager", credential)

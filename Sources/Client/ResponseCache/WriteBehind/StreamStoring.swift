@@ -95,6 +95,7 @@ package final class StreamStoring: Sendable {
 
     private func openWriter() async throws -> any CacheWriter {
         if let writer = writer.withLock({ $0 }) { return writer }
+        behind.prepareIfNeeded()
         let made = try await behind.store.writer(for: entry, replacing: replacing)
         writer.withLock { $0 = made }
         return made

@@ -240,6 +240,15 @@ package final class WriteBehind: ProcessExitObserver {
     /// Makes the next write call `prepare` first.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
 
+    /// Prepares before the first write of a stream, which does not wait in the queue.
+    func prepareIfNeeded() {
+        let prepares = state.withLock { state in
+            defer { state.needsPreparation = false }
+            return state.needsPreparation
+        }
+        if prepares { prepare() }
+    }
+
     /// Changes the queue and starts to write it.
     private func change(_ body: (inout PendingChanges) -> Bool) -> Bool {
         let (isTaken, begins) = state.withLock { state in
