@@ -13,6 +13,28 @@ import Testing
         return server
     }
 
+    /// The engine writes the field for credentials, unless there is one.
+    @Test(arguments: [true, false]) func authenticationOfACallReplacesLowerFields(hasInterceptor: Bool) async throws {
+        let server = try MockServer { .text($0.headers["Authorization"] ?? "none") }
+        let manager = try CentralRequestManager.make {
+            $0.headers = ["authorization": "manager"]
+            $0.headerProvider = { _ in ["Authorization": "provider"] }
+            if hasInterceptor { $0.interceptors = [PassingInterceptor()] }
+        }
+        var request = HTTPRequest("GET", server.url("/x"))
+        #expect(try await manager.send(request).text == "provider")
+        request.authentication = .bearer(token: "call")
+        #expect(try await manager.send(request).text == "Bearer call")
+        request.headers["Authorization"] = "own"
+        #expect(try await manager.send(request).text == "own")
+    }
+
+    private struct PassingInterceptor: Interceptor {
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse { try await next(request) }
+    }
+
     @Test func callWinsOverProviderAndProviderOverDefaults() async throws {
         let server = try server()
         let manager = try CentralRequestManager.make {

@@ -16,7 +16,8 @@ import Testing
         var renewals: Int { number.withLock { $0 } }
 
         func apply(to request: inout HTTPRequest) { request.headers["Authorization"] = "\(name)-\(renewals)" }
-        func refresh() { number.withLock { $0 += 1 } }
+        func refresh() { renew() }
+        func renew() { number.withLock { $0 += 1 } }
     }
 
     private struct Fetch: RequestEntity {
@@ -73,6 +74,45 @@ import Testing
         #expect(try await Fetch().startRequest(on: manager) == expected)
         #expect(try await Fetch().authenticator(.named("shop")).startRequest(on: manager) == "shop-0")
         #expect(try await Fetch().authenticator(.off).startRequest(on: manager) == "none")
+    }
+
+    @Test func callsOwnAuthorizationIsNotReplaced() async throws {
+        let server = try serving(nil)
+        for central in [
+            try manager(server, domain: "", standard: bank), try manager(server, domain: #", authenticator: "shop""#),
+        ] {
+            let own = Fetch().header("Authorization", "own")
+            #expect(try await own.startRequest(on: central) == "own")
+            #expect(try await own.authenticator(.named("bank")).startRequest(on: central) == "bank-0")
+            #expect(try await Fetch().header("Authorization", nil).startRequest(on: central) == "none")
+            let basic = try await Fetch().authentication(.basic(user: "ada", password: "pw")).startRequest(on: central)
+            #expect(basic == "Basic YWRhOnB3")
+        }
+    }
+
+    /// Its rejection is not that of the token.
+    @Test func rejectedOwnAuthorizationRenewsNothing() async throws {
+        let server = try serving("bank-0")
+        let manager = try manager(server, domain: "", standard: bank)
+        await #expect(throws: NetworkError.self) {
+            try await Fetch().header("Authorization", "own").startRequest(on: manager)
+        }
+        #expect(bank.renewals == 0 && server.requestCount == 1)
+        // With a token, each attempt is sent with the present one.
+        bank.renew()
+        await #expect(throws: NetworkError.self) { try await Fetch().startRequest(on: manager) }
+        #expect(server.requests.suffix(2).map { $0.headers["Authorization"] } == ["bank-1", "bank-2"])
+    }
+
+    /// A token in another field is sent beside the call's own credentials.
+    @Test func otherFieldOfTheTokenIsStillSent() async throws {
+        struct Device: Authenticator {
+            func apply(to request: inout HTTPRequest) { request.headers["X-Device"] = "d-1" }
+        }
+        let server = try serving(nil)
+        let manager = try manager(server, domain: "", standard: Device())
+        #expect(try await Fetch().header("Authorization", "own").startRequest(on: manager) == "own")
+        #expect(server.requests.map { $0.headers["X-Device"] } == ["d-1"])
     }
 
     @Test func requestMayNameAnAuthenticator() async throws {

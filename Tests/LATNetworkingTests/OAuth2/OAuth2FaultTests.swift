@@ -37,6 +37,32 @@ import Testing
         try await manager.startRequest("GET", server.url("/api")).status
     }
 
+    /// What entity and call say themselves is sent, and no token is got for it.
+    @Test(arguments: [true, false]) func ownAuthorizationTakesThePlaceOfTheToken(_ isOfRow: Bool) async throws {
+        let count = tokens([#"{"access_token":"service","token_type":"bearer"}"#])
+        server.fallback { .json("\"\($0.headers["Authorization"] ?? "none")\"") }
+        let rule = #"oauth2: { tokenURL: "\#(server.url("/token"))", clientID: "c", secretVariable: "PATH" }"#
+        let oauth = try OAuth2.make(settings())
+        let manager = try CentralRequestManager.make(.make(server.url(), domain: isOfRow ? rule : "")) {
+            if !isOfRow { $0.authenticator = oauth }
+            $0.headers = ["Authorization": "of the manager"]
+        }
+        let call = Get<String>()
+        #expect(try await call.header("Authorization", "Bearer user").startRequest(on: manager) == "Bearer user")
+        #expect(try await OwnToken().startRequest(on: manager) == "Bearer entity")
+        #expect(try await call.header("Authorization", nil).startRequest(on: manager) == "none")
+        let basic = call.authentication(.basic(user: "ada", password: "pw"))
+        #expect(try await basic.startRequest(on: manager) == "Basic YWRhOnB3")
+        #expect(count.value == 0)
+        #expect(try await call.startRequest(on: manager) == "Bearer service" && count.value == 1)
+    }
+
+    private struct OwnToken: RequestEntity {
+        typealias Model = String
+        static let route = Route("GET", domain: "d", path: "x")
+        var options: RequestOptions { RequestOptions(headers: ["Authorization": "Bearer entity"]) }
+    }
+
     @Test func failedRenewalLeavesAValidTokenInUse() async throws {
         let clock = WallClock()
         let count = tokens([#"{"access_token":"a","token_type":"bearer","expires_in":"100"}"#, "down", "down"])

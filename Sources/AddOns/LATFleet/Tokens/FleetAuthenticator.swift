@@ -214,3 +214,5 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         try await limits.value(of: waiter, within: limit, late: .failure(late))
     }
 }
+
+extension FleetAuthenticator: AuthorizationAuthenticator where Inner: AuthorizationAuthenticator {}

@@ -14,6 +14,8 @@ struct TokenSource: Sendable {
     let refreshPause: Duration
     /// Whether the token is missing or ends soon.
     var needsRefresh: @Sendable () async -> Bool = { false }
+    /// Whether the token is always the field `Authorization`.
+    var isAuthorization = false
 }
 
 /// Asks the authenticator to put its token on each attempt, and to renew a rejected token as ``RefreshState`` decides.
@@ -45,6 +47,9 @@ final class AuthenticationStage: Stage {
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
+        let isOwn = request.setsAuthorization && !isNamed(by: request, call)
+        // Nothing of the token would be used, so that none is got either.
+        if isOwn, tokens.isAuthorization { return try await chain.proceed(request) }
         guard !CallScope.renewing.contains(ObjectIdentifier(self)), scope?.includes(request.url, of: call) ?? true
         else {
             return try await chain.proceed(request)
@@ -54,6 +59,7 @@ final class AuthenticationStage: Stage {
             if await tokens.needsRefresh() { try await renewAhead(call) }
             let epoch = try await epoch(for: call)
             let (authorized, credential) = try await authorized(request, call)
+            if isOwn, credential.isAuthorization { return try await chain.proceed(request) }
             let response = try await chain.proceed(authorized)
             let isRejected = try await limits.run(for: call) { [tokens] in
                 await tokens.isRejected(response, authorized)
@@ -71,6 +77,12 @@ final class AuthenticationStage: Stage {
             call.watch?.record(.replaying)
             isReplay = true
         }
+    }
+
+    /// Whether entity or call name the authenticator. The name that a row has is of a lower level than their fields.
+    private func isNamed(by request: HTTPRequest, _ call: Call) -> Bool {
+        guard case .named = request.authenticator else { return false }
+        return request.authenticator != call.details.row?.authenticator
     }
 
     /// Waits for a running renewal. Returns the current epoch.

@@ -75,6 +75,8 @@ final class CallRow: Sendable {
     let events: DomainTable.EventSettings
     /// How its calls get their token; `nil` for the manager's way.
     let oauth2: DomainTable.OAuth2Rule?
+    /// The authenticator that the rows choose.
+    let authenticator: RequestOptions.AuthenticatorChoice
     /// How files are uploaded so that an upload can go on; `nil` for in one request.
     let uploads: ResumableUpload?
     /// What a document says of its calls.
@@ -87,7 +89,7 @@ final class CallRow: Sendable {
         volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
         events: DomainTable.EventSettings = DomainTable.EventSettings(),
         headerOrigins: [String: DomainTable.SettingOrigin] = [:], oauth2: DomainTable.OAuth2Rule? = nil,
-        uploads: ResumableUpload? = nil,
+        authenticator: RequestOptions.AuthenticatorChoice = .automatic, uploads: ResumableUpload? = nil,
         documented: DomainTable.DocumentedSettings = DomainTable.DocumentedSettings(), _ decoder: ReplyDecoder
     ) {
         observed = ObservedCall.Row(domain: domain, server: server, path: path, headerOrigins: headerOrigins)
@@ -97,6 +99,7 @@ final class CallRow: Sendable {
         self.limits = limits
         self.events = events
         self.oauth2 = oauth2
+        self.authenticator = authenticator
         self.uploads = uploads
         self.decoder = decoder
     }

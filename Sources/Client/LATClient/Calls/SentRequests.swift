@@ -155,4 +155,15 @@ extension Credential {
             authorized.headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
         if authorized.authentication != request.authentication { authentication = authorized.authentication }
     }
+
+    /// Whether it is for the field `Authorization`, which the engine writes for ``authentication``.
+    var isAuthorization: Bool { authentication != nil || fields.contains("Authorization") }
+}
+
+extension HTTPRequest {
+    /// Whether entity or call set the credentials of `Authorization`, or remove the field.
+    var setsAuthorization: Bool {
+        self.authentication != nil
+            || headers.fields.contains { $0.layer != .base && $0.name.equalsIgnoringASCIICase("Authorization") }
+    }
 }

@@ -23,6 +23,9 @@ public import HTTPCore
 /// only a response from an origin that received the token triggers a renewal. A request that may already have taken effect,
 /// such as a redirected `POST`, is not sent again.
 ///
+/// A call or entity that sets `Authorization` or `authentication` itself, or removes the field, keeps what it has said: of an
+/// authenticator that sets them too, nothing is sent, unless the call or entity names it.
+///
 /// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. They are
 /// recognized by their Swift task, so a renewal that hands its work to a detached task or a queue must set
 /// ``RequestOptions/Values/authenticator`` to ``RequestOptions/AuthenticatorChoice/off`` on its requests.
@@ -77,3 +80,6 @@ extension Authenticator {
     /// 1 s.
     public var refreshPause: Duration { .seconds(1) }
 }
+
+/// An authenticator whose token is always the field `Authorization`, so that it is not asked for one by a call that has its own.
+package protocol AuthorizationAuthenticator: Authenticator {}

@@ -355,6 +355,7 @@ extension TokenSource {
                 guard let manager = manager() else { return try await authenticator.refresh() }
                 try await authenticator.refresh(using: manager)
             }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause,
-            needsRefresh: { await authenticator.needsRefresh })
+            needsRefresh: { await authenticator.needsRefresh },
+            isAuthorization: authenticator is any AuthorizationAuthenticator)
     }
 }

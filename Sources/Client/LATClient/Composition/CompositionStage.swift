@@ -55,6 +55,11 @@ struct CompositionStage: Stage {
         composed.headers = base.merging(provided).merging(own)
         if isShownBefore { composed.headers = composed.headers.marked(as: nil) }
         Self.removeDefaultType(of: &composed, own: own)
+        // The engine writes the field for these credentials, unless there is one.
+        let isOwnField = own.fields.contains { $0.name.equalsIgnoringASCIICase(Self.authorization) }
+        if request.authentication != nil, !isOwnField {
+            composed.headers.removeAll { $0.equalsIgnoringASCIICase(Self.authorization) }
+        }
         if let watch = call.watch, watch.call != nil {
             watch.record(.composed(sources(of: request, own, provided, call, composed)))
         }
@@ -76,6 +81,7 @@ struct CompositionStage: Stage {
     }
 
     private static let contentType = "Content-Type"
+    private static let authorization = "Authorization"
 
     /// Removes a `Content-Type` that does not fit the body, unless it is the request's own.
     private static func removeDefaultType(of request: inout HTTPRequest, own: HTTPHeaders) {
@@ -113,7 +119,9 @@ struct CompositionStage: Stage {
                 sources[key] = value == nil ? nil : isOfEntity ? .entity : source
             }
         }
-        if !composed.headers.contains(Self.contentType) { sources[Self.contentType.lowercased()] = nil }
+        for name in [Self.contentType, Self.authorization] where !composed.headers.contains(name) {
+            sources[name.lowercased()] = nil
+        }
         return sources
     }
 

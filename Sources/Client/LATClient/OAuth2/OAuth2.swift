@@ -23,8 +23,10 @@ import Synchronization
 /// refresh token that the server replaces is stored before a request uses the new token; if that fails, the token stays in
 /// memory, a warning says so, and storing is tried again. `fleet.authenticator(_:sharing:key:)` shares it with other processes.
 ///
+/// A request that has its own `Authorization` or `authentication` keeps it, and needs no token.
+///
 /// The requests to the server have no token, signature or seal, follow no redirect and are never repeated by a policy.
-public final class OAuth2: Authenticator {
+public final class OAuth2: Authenticator, AuthorizationAuthenticator {
     /// The settings, which a row of the table may have, too (`oauth2`).
     public typealias Settings = DomainTable.OAuth2Rule
 

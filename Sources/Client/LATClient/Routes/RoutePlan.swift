@@ -130,7 +130,8 @@ final class RoutePlan: Sendable {
             mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
             limits: RowLimits(resolved, revision: revision),
             events: settings.events, headerOrigins: settings.originOfHeaders, oauth2: settings.oauth2,
-            uploads: settings.uploads?.rule, documented: settings.documented, decoder)
+            authenticator: settings.options.authenticator, uploads: settings.uploads?.rule,
+            documented: settings.documented, decoder)
         pathParameters = resolved.pathParameters
         target = .route(resolved)
     }
