@@ -347,6 +347,29 @@ import Testing
         #expect(folder.read("out.json") == Data(#"{"n":1}"#.utf8) && folder.read("out-1.json") != nil)
     }
 
+    @Test func definitionUsesTheTokenOfTheLastLogin() async throws {
+        server.fallback { .json("{\"token\":\"\($0.path)\"}") }
+        let text = """
+            @host = \(server.baseURL)
+            @auth = Bearer {{token}}
+            ### login admin
+            # @capture token = $.token
+            POST {{host}}/admin
+            ### as admin
+            GET {{host}}/all
+            Authorization: {{auth}}
+            ### login user
+            # @capture token = $.token
+            POST {{host}}/user
+            ### as user
+            DELETE {{host}}/me
+            Authorization: {{auth}}
+            """
+        #expect(try await run(text).exitCode == 0)
+        #expect(
+            server.requests.map { $0.headers["Authorization"] } == [nil, "Bearer /admin", nil, "Bearer /user"])
+    }
+
     @Test func onlyNamedRequestsAndThoseNeededRun() async throws {
         server.fallback { _ in .json(#"{"t":"x"}"#) }
         let text = """

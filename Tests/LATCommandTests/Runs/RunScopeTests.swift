@@ -1,6 +1,7 @@
 import DomainTables
 import FoundationEssentials
 import LATNetworking
+import TestSupport
 import Testing
 
 @testable import lat
@@ -56,6 +57,36 @@ import Testing
             scope.definitions["id"] = HTTPFile.Template(text: "{{$uuid}}", start: 0)
         }
         #expect(text == "http://h.test/u-1 u-1 u-1")
+    }
+
+    /// A response that leaves something new changes the definitions that use it, but not what they compute.
+    @Test func definitionsFollowCapturesAndExchanges() throws {
+        let numbers = Box(0)
+        var outside = Self.outside
+        outside.uuid = {
+            numbers.change { $0 += 1 }
+            return "u-\(numbers.value)"
+        }
+        var scope = RunScope(outside)
+        for (name, text) in [
+            ("auth", "Bearer {{token}} {{id}}"), ("id", "{{$uuid}}.{{$uuid}}"), ("last", "{{login.response.status}}"),
+        ] { scope.definitions[name] = HTTPFile.Template(text: text, start: 0) }
+        func expanded() throws -> String {
+            let text = "{{auth}} {{last}} {{auth}}"
+            return try scope.expanded(
+                HTTPFile.Template(text: text, start: 0), of: SourceText(Array(text.utf8), name: "a.http"))
+        }
+        for (user, status) in [("admin", 200), ("user", 201)] {
+            scope.captured["token"] = .string(user)
+            scope.exchanges["login"] = RunExchange(
+                request: HTTPRequest("POST", "http://h/login"),
+                response: HTTPResponse(status: status, url: "http://h/login"),
+                duration: .zero)
+            let auth = "Bearer \(user) u-1.u-2"
+            #expect(try expanded() == "\(auth) \(status) \(auth)")
+        }
+        scope.captured["token"] = nil
+        #expect(throws: RunProblem.self) { try expanded() }
     }
 
     @Test func partsOfEarlierExchangesAreFound() throws {

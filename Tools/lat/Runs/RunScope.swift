@@ -7,18 +7,25 @@ struct RunScope: Sendable {
     /// The variables of the command line.
     var given: [String: String] = [:]
     /// What responses left.
-    var captured: [String: JSONValue] = [:]
-    /// The definitions of the file. The last of a name counts. Each is evaluated once, so that `@id = {{$uuid}}` is the same
-    /// wherever it is used.
+    var captured: [String: JSONValue] = [:] { didSet { evaluated = [:] } }
+    /// The definitions of the file. The last of a name counts.
     var definitions: [String: HTTPFile.Template] = [:]
     /// The variables of the environment, from `http-client.env.json`.
     var environment: [String: JSONValue] = [:]
     /// The base URLs of the table's domains by their names.
     var domains: [String: String] = [:]
     /// The exchanges of the requests that have a name.
-    var exchanges: [String: RunExchange] = [:]
+    var exchanges: [String: RunExchange] = [:] { didSet { evaluated = [:] } }
     let outside: RunOutside
+    /// What definitions are until a response leaves something new, so that one that many others use is evaluated once.
     private var evaluated: [String: String] = [:]
+    /// What `{{$…}}` in a definition is, so that `@id = {{$uuid}}` is the same wherever and whenever it is used.
+    private var computed: [ComputedPart: String] = [:]
+
+    private struct ComputedPart: Hashable {
+        let definition: String
+        let start: Int
+    }
 
     init(_ outside: RunOutside) { self.outside = outside }
 
@@ -105,7 +112,13 @@ struct RunScope: Sendable {
     private mutating func value(
         of name: String, at place: Range<Int>, _ source: SourceText, within names: [String]
     ) throws(Missing) -> String {
-        if name.hasPrefix("$") { return try RunDynamic(name).value(outside) }
+        if name.hasPrefix("$") {
+            let part = names.last.map { ComputedPart(definition: $0, start: place.lowerBound) }
+            if let part, let text = computed[part] { return text }
+            let text = try RunDynamic(name).value(outside)
+            if let part { computed[part] = text }
+            return text
+        }
         if let text = given[name] { return text }
         if let value = captured[name] { return Self.text(of: value) }
         if let text = evaluated[name] { return text }
