@@ -370,6 +370,32 @@ import Testing
             server.requests.map { $0.headers["Authorization"] } == [nil, "Bearer /admin", nil, "Bearer /user"])
     }
 
+    /// What a failed request would have captured, and its response, are not those of an earlier request.
+    @Test(arguments: ["GET {{host}}/broken", "GET {{host}}/none", "GET {{closed}}/user", "GET {{nothing}}/user"])
+    func failedRequestLeavesNothingOfTheOneBefore(_ login: String) async throws {
+        let closed = try ClosedPort()
+        server.fallback { $0.path == "/none" ? .noReply : .json($0.path == "/admin" ? #"{"token":"admin"}"# : "{}") }
+        let text = """
+            @host = \(server.baseURL)
+            @closed = \(closed.url(""))
+            ### login
+            # @capture token = $.token
+            GET {{host}}/admin
+            ### login
+            # @capture token = $.token
+            \(login)?user={{token}}
+            ### captured
+            DELETE {{host}}/captured
+            Authorization: Bearer {{token}}
+            ### part
+            DELETE {{host}}/part
+            Authorization: Bearer {{login.response.body.$.token}}
+            """
+        let result = try await run(text, "--continue")
+        #expect(result.exitCode != 0 && result.text.contains("there is no variable \"token\""), "\(result.text)")
+        #expect(!server.requests.contains { $0.method == "DELETE" }, "\(server.requests)")
+    }
+
     @Test func onlyNamedRequestsAndThoseNeededRun() async throws {
         server.fallback { _ in .json(#"{"t":"x"}"#) }
         let text = """

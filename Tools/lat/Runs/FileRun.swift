@@ -101,6 +101,13 @@ struct FileRun {
     // MARK: One request
 
     private mutating func run(_ request: HTTPFile.Request, _ entry: inout RunReport.Entry) async throws {
+        // Later requests do not use what an earlier one has left under its names, which may be another user's.
+        defer {
+            for capture in request.captures where !entry.captured.contains(capture.name) {
+                scope.captured[capture.name] = nil
+            }
+            if entry.status == nil, let name = request.name { scope.exchanges[name] = nil }
+        }
         let made: RunRequest
         do throws(RunProblem) {
             made = try RunRequest(request, &scope, of: file.source, table: table) { path throws(UsageError) in
