@@ -5,6 +5,8 @@ import Testing
 
 /// `.http` files as values.
 @Suite struct HTTPFileTests {
+    private let scope = RunScope(RunOutside(variable: { _ in nil }, dotenv: { _ in nil }))
+
     private func file(_ text: String) throws -> HTTPFile { try HTTPFile(text, name: "a.http") }
 
     private func lines(_ request: HTTPFile.Request) -> [String] {
@@ -214,15 +216,44 @@ import Testing
             ### list
             GET http://h/items
             """)
-        #expect(try file.chosen([]).count == 4)
+        #expect(try file.chosen([], in: scope).count == 4)
         // The list comes after the item, so its response cannot be needed.
-        #expect(try file.chosen(["item"]).map(\.name) == ["login", "item"])
-        #expect(try file.chosen(["other", "login"]).map(\.name) == ["login", "other"])
+        #expect(try file.chosen(["item"], in: scope).map(\.name) == ["login", "item"])
+        #expect(try file.chosen(["other", "login"], in: scope).map(\.name) == ["login", "other"])
         do {
-            _ = try file.chosen(["logn"])
+            _ = try file.chosen(["logn"], in: scope)
             Issue.record("an unknown name was chosen")
         } catch {
             #expect(error.message == "there is no request \"logn\" in a.http; did you mean \"login\"?")
         }
+    }
+
+    /// A request of which nothing is used is not sent, whatever its name and those of the variables begin with.
+    @Test(
+        arguments: [
+            ("{{user.realm}}", [:], false), ("{{user.requests.a}}", [:], false),
+            ("{{user.response.body.$.a}}", [:], true),
+            ("{{user.request.headers.X}}", [:], true),
+            ("{{user.response.body.$.a}}", ["user.response.body.$.a": "1"], false),
+            ("{{token}}", [:], true), ("{{token}}", ["token": "t"], false), ("{{auth}}", [:], true),
+            ("{{auth}}", ["auth": "a"], false), ("{{auth}}", ["token": "t"], false),
+            ("{{env.response.status}}", [:], false),
+        ] as [(String, [String: String], Bool)])
+    func onlyWhatIsUsedIsNeeded(_ text: String, _ given: [String: String], _ isNeeded: Bool) throws {
+        let file = try file(
+            """
+            @auth = Bearer {{token}}
+            ### user
+            # @capture token = $.t
+            DELETE http://h/user
+            ### env
+            DELETE http://h/env
+            ### look
+            GET http://h/look?a=\(text)
+            """)
+        var scope = scope
+        scope.given = given
+        scope.environment = ["env": ["response": ["status": 200]]]
+        #expect(try file.chosen(["look"], in: scope).map(\.name) == (isNeeded ? ["user", "look"] : ["look"]))
     }
 }

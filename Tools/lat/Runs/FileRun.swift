@@ -31,16 +31,8 @@ struct FileRun {
             throw RunProblem("\(SafeText.line(path)) is not UTF-8 text; give a .http file")
         }
         file = try HTTPFile(text, name: path)
-        requests = try file.chosen(command.names)
         console.note(file.warnings)
         let environment = try RunEnvironment(command.environment, folder: folder, table: command.table)
-        table = environment.table
-        if let problem = environment.tableProblem {
-            guard !requests.contains(where: \.mayNameRow) else { throw problem }
-            console.note(
-                "lat: warning: the table cannot be used, so its rows and base URLs are not known here; lat domains check "
-                    + "says why")
-        }
         let dotenv = RunEnvironment.dotenv(in: folder)
         scope = RunScope(
             RunOutside(variable: { ProcessInfo.processInfo.environment[$0] }, dotenv: { dotenv[$0] }))
@@ -48,6 +40,14 @@ struct FileRun {
         scope.environment = environment.variables
         scope.domains = environment.domains
         for variable in file.variables { scope.definitions[variable.name] = variable.value }
+        requests = try file.chosen(command.names, in: scope)
+        table = environment.table
+        if let problem = environment.tableProblem {
+            guard !requests.contains(where: \.mayNameRow) else { throw problem }
+            console.note(
+                "lat: warning: the table cannot be used, so its rows and base URLs are not known here; lat domains check "
+                    + "says why")
+        }
         report = RunReport(file: path, start: Date())
     }
 

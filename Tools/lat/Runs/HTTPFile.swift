@@ -113,9 +113,11 @@ struct HTTPFile: Sendable {
 
     /// The requests with these names, and before them those whose responses or captures they need, in the order of the file.
     ///
-    /// - Parameter names: The names; empty for all requests.
+    /// - Parameters:
+    ///   - names: The names; empty for all requests.
+    ///   - scope: The variables that have a value before the first request.
     /// - Throws: ``RunProblem`` for an unknown name.
-    func chosen(_ names: [String]) throws(RunProblem) -> [Request] {
+    func chosen(_ names: [String], in scope: RunScope) throws(RunProblem) -> [Request] {
         guard !names.isEmpty else { return requests }
         var wanted = Set<Int>()
         for name in names {
@@ -125,26 +127,30 @@ struct HTTPFile: Sendable {
                     "there is no request \"\(SafeText.line(name))\" in \(source.name)"
                         + NearestName.advice(name, among: all, allCalled: "requests"))
             }
-            add(index, to: &wanted)
+            add(index, to: &wanted, scope)
         }
         return requests.indices.filter(wanted.contains).map { requests[$0] }
     }
 
-    private func add(_ index: Int, to wanted: inout Set<Int>) {
+    private func add(_ index: Int, to wanted: inout Set<Int>, _ scope: RunScope) {
         guard wanted.insert(index).inserted else { return }
-        var names = requests[index].templates.flatMap { RunScope.names(in: $0.text) }
+        // What the command line gives needs no request.
+        func names(in template: Template) -> [String] {
+            RunScope.names(in: template.text).filter { scope.given[$0] == nil }
+        }
+        var needed = requests[index].templates.flatMap(names)
         // A variable of the file may use others, which may need a request.
         var seen: Set<String> = []
-        while let next = variables.first(where: { names.contains($0.name) && !seen.contains($0.name) })?.name {
+        while let next = variables.first(where: { needed.contains($0.name) && !seen.contains($0.name) })?.name {
             seen.insert(next)
-            names += variables.filter { $0.name == next }.flatMap { RunScope.names(in: $0.value.text) }
+            needed += variables.filter { $0.name == next }.flatMap { names(in: $0.value) }
         }
         for (other, request) in requests.enumerated() where other < index {
-            let isNeeded = names.contains { name in
+            let isNeeded = needed.contains { name in
                 request.captures.contains { $0.name == name }
-                    || request.name.map { name.hasPrefix("\($0).re") } ?? false
+                    || request.name != nil && scope.exchange(of: name) == request.name
             }
-            if isNeeded { add(other, to: &wanted) }
+            if isNeeded { add(other, to: &wanted, scope) }
         }
     }
 }

@@ -160,11 +160,25 @@ struct RunScope: Sendable {
 
     // MARK: Responses
 
+    /// The name, `request` or `response`, and the rest of `login.response.body.$.token`; `nil` for a name that is none.
+    private static func parts(of name: String) -> [String]? {
+        let parts = name.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false).map(String.init)
+        return parts.count >= 3 && ["request", "response"].contains(parts[1]) ? parts : nil
+    }
+
+    /// The request of whose exchange a variable is a part; `nil` for one whose value is from the command line, the file, the
+    /// environment or the table.
+    func exchange(of name: String) -> String? {
+        let hasValue =
+            given[name] != nil || definitions[name] != nil || domains[name] != nil
+            || Self.member(name, of: .object(environment)) != nil
+        return hasValue ? nil : Self.parts(of: name)?.first
+    }
+
     /// What VS Code writes for a part of an earlier exchange: `login.response.body.$.token`, `login.response.headers.Location`,
     /// `login.request.body.*`. `nil` for a name that is none.
     private func reference(_ name: String) throws(Missing) -> String? {
-        let parts = name.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false).map(String.init)
-        guard parts.count >= 3, ["request", "response"].contains(parts[1]) else { return nil }
+        guard let parts = Self.parts(of: name) else { return nil }
         guard let exchange = exchanges[parts[0]] else {
             let advice =
                 NearestName.of(parts[0], among: exchanges.keys.sorted()).map { "did you mean \"\($0)\"?" }
