@@ -16,9 +16,7 @@ import Testing
     private func failure(multipart: Bool, _ change: @escaping @Sendable (String) -> Void) async throws -> NetworkError {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: Self.size, to: "a.bin")
-        // An old modification time, since the file system's clock is too coarse to tell two immediate writes apart.
-        var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
-        try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
+        try age(path)
         let beginningIsThere = Event()
         let mayReadOn = DispatchSemaphore(value: 0)
         let server = try RawServer { connection in
@@ -62,6 +60,44 @@ import Testing
             close(file)
         }
         #expect(error.kind == .requestBody && error.message.contains("written to"), "\(error)")
+    }
+
+    /// One that is coded meanwhile is no mixture of two versions either.
+    @Test(arguments: [(true, "longer"), (false, "written to")])
+    func codedFileThatChangesFailsTheRequest(grows: Bool, reason: String) async throws {
+        let directory = try TemporaryDirectory()
+        var generator = SeededGenerator(seed: 1)
+        // Bytes that do not become fewer, so that the first coded ones are there before the last ones are read.
+        let data = Data((0..<(512 << 10)).map { _ in UInt8.random(in: 0...255, using: &generator) })
+        let path = try directory.write(data, to: "a.bin")
+        try age(path)
+        let request = HTTPRequest("PUT", "http://h/", body: .file(path)).with { $0.contentCoding = .gzip }
+        guard case .stream(let stream)? = try BodyCoding.applied(to: request).body?.content else {
+            Issue.record("the file is not coded while it is sent")
+            return
+        }
+        let next = stream.makeIterator()
+        #expect(try await next() != nil)
+        if grows {
+            truncate(path, off_t(data.count + 5))
+        } else {
+            try overwrite(path, at: data.count - 200)
+        }
+        let error = await TestSupport.failure { while try await next() != nil {} }
+        #expect(error?.kind == .requestBody && error?.message.contains(reason) == true, "\(error?.message ?? "")")
+    }
+
+    /// Gives a file an old modification time, since the file system's clock is too coarse to tell two immediate writes apart.
+    private func age(_ path: String) throws {
+        var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
+    }
+
+    private func overwrite(_ path: String, at offset: Int) throws {
+        let file = open(path, O_WRONLY)
+        defer { close(file) }
+        let bytes = [UInt8](repeating: 0xFF, count: 100)
+        try #require(pwrite(file, bytes, bytes.count, off_t(offset)) == bytes.count)
     }
 
     /// A file may be deleted once its upload has begun.

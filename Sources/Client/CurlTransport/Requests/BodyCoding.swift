@@ -1,7 +1,5 @@
 import FoundationEssentials
-import Glibc
 package import HTTPCore
-import Platform
 
 /// Codes the bodies of requests that ask for it (RFC 9110 §8.4).
 ///
@@ -130,40 +128,31 @@ package enum BodyCoding {
         return HTTPBody.stream(made: stream, contentType: body.contentType)
     }
 
-    fileprivate static func failure(_ reason: String) -> NetworkError {
+    private static func failure(_ reason: String) -> NetworkError {
         NetworkError(.requestBody, message: "the body cannot be coded and sent: \(reason)")
     }
 
-    /// Reads a file piece by piece. Its size must not change, as for a file that is sent uncompressed.
+    /// Reads a file piece by piece, with the checks of one that is sent as it is.
     private final class FilePieces {
-        private let path: String
+        private let reader: FileReader
         /// `nil` for a file that is read to its end.
         private let size: Int64?
-        private var descriptor: CInt = -1
+        private let chunk = Chunk(capacity: pieceSize)
         private var offset: Int64 = 0
 
         init(path: String, size: Int64?) {
-            self.path = path
+            reader = FileReader(path: path, size: size)
             self.size = size
         }
 
-        deinit { if descriptor >= 0 { close(descriptor) } }
-
         func next() async throws -> Data? {
-            if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
-            guard descriptor >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
-            var piece = Data(count: pieceSize)
-            var count: Int
-            repeat {
-                count = piece.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
-            } while count < 0 && errno == EINTR
-            guard count >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
-            offset += Int64(count)
-            if let size, count == 0 ? offset != size : offset > size {
-                throw failure(
-                    "the file \"\(path)\" no longer has the \(size) bytes it began with; send a copy of it")
-            }
-            return count == 0 ? nil : piece.prefix(count)
+            guard offset < size ?? .max else { return nil }
+            try reader.read(into: chunk, at: offset)
+            guard !chunk.isEmpty else { return nil }
+            offset += Int64(chunk.count)
+            var piece = Data(count: chunk.count)
+            _ = piece.withUnsafeMutableBytes { chunk.take(into: $0) }
+            return piece
         }
     }
 }

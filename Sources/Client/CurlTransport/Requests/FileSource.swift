@@ -58,8 +58,7 @@ final class FileSource: BodySource {
     init(_ slice: FileSlice) {
         size = Int64(slice.range.count)
         reader = FileReader(
-            path: slice.path, size: size, start: slice.range.lowerBound, version: slice.version,
-            read: { pread($0, $1, $2, $3) })
+            path: slice.path, size: size, start: slice.range.lowerBound, version: slice.version)
         startsEarly = true
     }
 
@@ -144,8 +143,8 @@ final class FileSource: BodySource {
 /// A piece of a file in memory.
 ///
 /// `@unchecked Sendable`: only the source's queue touches a chunk until it is filled. It is then handed over under the
-/// source's lock, and only the engine's thread touches it.
-private final class Chunk: @unchecked Sendable {
+/// source's lock, and only the engine's thread touches it. A file that is coded is read by one task.
+final class Chunk: @unchecked Sendable {
     private let bytes: UnsafeMutableRawBufferPointer
     private var taken = 0
     private(set) var count = 0
@@ -171,8 +170,8 @@ private final class Chunk: @unchecked Sendable {
 }
 
 /// Reads a file sequentially and fails when it changes between the first byte and the last.
-private final class FileReader: @unchecked Sendable {
-    // Sendable: mutable state is touched on the source's queue only.
+final class FileReader: @unchecked Sendable {
+    // Sendable: mutable state is touched on the source's queue only, or by the one task that codes the file.
     private let path: String
     private let size: Int64?
     /// The offset in the file of the first byte that is sent.
@@ -185,7 +184,8 @@ private final class FileReader: @unchecked Sendable {
     private var written = timespec()
 
     init(
-        path: String, size: Int64?, start: Int64 = 0, version: FileVersion? = nil, read: @escaping FileSource.Read
+        path: String, size: Int64?, start: Int64 = 0, version: FileVersion? = nil,
+        read: @escaping FileSource.Read = { pread($0, $1, $2, $3) }
     ) {
         self.path = path
         self.start = start
