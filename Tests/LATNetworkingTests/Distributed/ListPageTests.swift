@@ -77,6 +77,48 @@ import Testing
         #expect(all == Array(0..<7))
     }
 
+    /// A server that keeps responses by their keys responds to an equal key with an equal page.
+    @Test(arguments: ["key", "\"key\""], [true, false])
+    func eachPageHasAKeyOfItsOwn(_ key: String, _ isEntity: Bool) async throws {
+        let server = try MockServer()
+        let kept = Box<[String: Int]>([:])
+        let failed = Box(false)
+        server.fallback { request in
+            let number = request.json?["cursor"]?.string.flatMap { Int($0) } ?? 1
+            if number == 2, !failed.value {
+                failed.change { $0 = true }
+                return .status(503)
+            }
+            let key = request.headers["Idempotency-Key"] ?? ""
+            kept.change { $0[key] = $0[key] ?? number }
+            let page = kept.value[key] ?? 0
+            return .json(#"{"data":[\#(page)],"next":"\#(page < 3 ? "\(page + 1)" : "")"}"#)
+        }
+        let manager = try CentralRequestManager.make(.make(server.url())) {
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+        }
+        var numbers: [Int] = []
+        if isEntity {
+            for try await page in PostList().idempotencyKey(key).pages(.cursor(at: "next"), on: manager) {
+                numbers += page.model["data"].array?.compactMap(\.int) ?? []
+            }
+        } else {
+            let pages = manager.pages(
+                "POST", server.url("/x"), .cursor(at: "next"), parameters: ["q": 1], headers: ["Idempotency-Key": key])
+            numbers = try await self.numbers(pages, at: "data")
+        }
+        #expect(numbers == [1, 2, 3])
+        let keys = server.requests.compactMap { $0.headers["Idempotency-Key"] }
+        let quote = key == "key" ? "" : "\""
+        #expect(keys == [key] + ["key-2", "key-2", "key-3"].map { quote + $0 + quote })
+    }
+
+    private struct PostList: RequestEntity, Encodable {
+        static let route = Route("POST", domain: "d", path: "x")
+        var q = 1
+    }
+
     @Test func onePageIsRequestedAhead() async throws {
         let server = try Self.server()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }

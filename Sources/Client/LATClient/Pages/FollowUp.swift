@@ -6,6 +6,8 @@ struct FollowUp: Sendable {
     /// The URL; `nil` for that of the first request.
     var address: String?
     var parameters: [String: JSONValue] = [:]
+    /// The number of the page that it requests.
+    var page = 1
     /// Whether it is a GET without the content of the first request, which asks what has become of that.
     var asks = false
     /// Whether its response may come from the cache, as one that asks for a state must not.
@@ -67,6 +69,11 @@ struct FollowUp: Sendable {
     /// Turns a request into one that asks what has become of it.
     func ask(_ request: inout HTTPRequest) {
         if !isCacheable { request.cachePolicy = .networkOnly }
+        // A server that knows the key responds with the page that it was sent for. The repetitions of one page have one key.
+        if page > 1, let key = request.idempotencyKey {
+            let isQuoted = key.count > 1 && key.hasSuffix("\"")
+            request.idempotencyKey = isQuoted ? "\(key.dropLast())-\(page)\"" : "\(key)-\(page)"
+        }
         guard asks else { return }
         request.method = .get
         RedirectRule.dropBody(&request)

@@ -103,6 +103,7 @@ struct PageWalk: Sendable {
             lastBody = page.data
         }
         number += 1
+        next.page = number
         step = next
     }
 
