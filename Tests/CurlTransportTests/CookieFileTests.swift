@@ -59,6 +59,100 @@ import Testing
         #expect(warnings.value.isEmpty)
     }
 
+    /// What each has changed is in the file, whoever writes it last.
+    @Test func storesOfOneFileKeepEachOthersCookies() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "c")
+        @Sendable func cookie(_ name: String, _ value: String) -> Cookie {
+            Cookie(name, value, domain: "a.example.org", expires: Date(timeIntervalSince1970: 4e9))
+        }
+        @Sendable func file() -> [String] {
+            NetscapeCookie.cookies(content(directory)).map { "\($0.name)=\($0.value)" }.sorted()
+        }
+        let configuration = testConfiguration { $0.cookies = .file(path) }
+        try await withTransport(configuration) { transport async throws in
+            let jar = try #require(transport.cookies)
+            for name in ["both", "changed", "removed"] { try await jar.set(cookie(name, "0")) }
+        }
+        try await withTransport(configuration) { first async throws in
+            try await withTransport(configuration) { second async throws in
+                let (slow, fast) = (try #require(first.cookies), try #require(second.cookies))
+                for change in [cookie("fast", "1"), cookie("changed", "1"), cookie("both", "1")] {
+                    try await fast.set(change)
+                }
+                try await fast.remove(cookie("removed", ""))
+                #expect(file() == ["both=1", "changed=1", "fast=1"])
+                try await slow.set(cookie("slow", "2"))
+                #expect(file() == ["both=1", "changed=1", "fast=1", "slow=2"])
+                // The last change of one cookie counts, and so does its removal.
+                try await slow.set(cookie("both", "2"))
+                try await fast.set(cookie("again", "3"))
+                try await slow.remove(cookie("changed", ""))
+                #expect(file() == ["again=3", "both=2", "fast=1", "slow=2"])
+                // What was removed elsewhere does not come back.
+                try await slow.set(cookie("late", "4"))
+                #expect(file() == ["again=3", "both=2", "fast=1", "late=4", "slow=2"])
+            }
+        }
+        #expect(file() == ["again=3", "both=2", "fast=1", "late=4", "slow=2"] && directory.contents == ["c"])
+    }
+
+    /// The lock is on the file that is replaced, so that each writer waits for the one before.
+    @Test func concurrentWritersLoseNothing() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "c")
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for writer in 0..<4 {
+                group.addTask {
+                    try await withTransport(testConfiguration { $0.cookies = .file(path) }) { transport async throws in
+                        let jar = try #require(transport.cookies)
+                        for number in 0..<10 {
+                            let expires = Date(timeIntervalSince1970: 4e9)
+                            try await jar.set(
+                                Cookie("n\(writer)-\(number)", "1", domain: "a.example.org", expires: expires))
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(Set(NetscapeCookie.cookies(content(directory)).map(\.name)).count == 40)
+        #expect(directory.contents == ["c"])
+    }
+
+    /// A cookie that has expired here may have been renewed by another process.
+    @Test func expiryRemovesNoRenewedCookie() {
+        let now = Date(timeIntervalSince1970: 1_000)
+        func cookie(_ name: String, _ expires: Double) -> Cookie {
+            Cookie(name, "v", domain: "a.example.org", expires: Date(timeIntervalSince1970: expires))
+        }
+        var table = CookieTable()
+        table.set(cookie("a", 2_000), now: now)
+        table.set(cookie("b", 2_000), now: now)
+        let changes = CookieChanges(from: [cookie("a", 999), cookie("b", 1_500)], to: [], now: now)
+        changes.apply(to: &table, now: now)
+        #expect(table.all(now).map(\.name) == ["a"])
+        #expect(CookieChanges(from: [cookie("a", 999)], to: [], now: now).isEmpty)
+    }
+
+    /// A file that another program has put in place of the jar stays as it is.
+    @Test func fileThatBecameAnotherIsNotReplaced() async throws {
+        let directory = try TemporaryDirectory()
+        let configuration = testConfiguration {
+            $0.cookies = .file(directory.path(of: "c"))
+            $0.warningHandler = { _ in }
+        }
+        try await withTransport(configuration) { transport async throws in
+            let jar = try #require(transport.cookies)
+            try directory.write(Data("my notes\n".utf8), to: "c")
+            try await jar.set(
+                Cookie("n", "1", domain: "a.example.org", expires: Date(timeIntervalSince1970: 4e9)))
+            let error = try await failure { try await jar.flush() }
+            #expect(error.kind == .storage && error.message.contains("not in Netscape's format"), "\(error)")
+        }
+        #expect(content(directory) == "my notes\n")
+    }
+
     @Test func sessionCookiesAreKeptWhenAsked() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LATNetworking
 import LATTesting
@@ -54,6 +55,24 @@ import Testing
         #expect(cookies == ["kept=2", "late=3", "session=1"])
         let file = String(decoding: directory.read("jar") ?? Data(), as: UTF8.self)
         #expect(file.hasPrefix("# Netscape HTTP Cookie File\n") && file.contains("\tFALSE\t0\tsession\t1\n"), "\(file)")
+    }
+
+    @Test func runsAtTheSameTimeKeepEachOthersCookies() async throws {
+        let (isAsked, mayRespond) = (Event(), DispatchSemaphore(value: 0))
+        let slow = try RawServer { connection in
+            _ = connection.read()
+            isAsked.happen()
+            mayRespond.wait()
+            connection.write(Array("HTTP/1.1 200 OK\r\nSet-Cookie: slow=1\r\nContent-Length: 0\r\n\r\n".utf8))
+        }
+        server.fallback { _ in .text("ok").header("Set-Cookie", "fast=1") }
+        let process = try LatProcess([slow.url(), "-b", "jar"], in: directory.path)
+        await isAsked.wait()
+        #expect(try await lat(server.url(), "-b", "jar").exitCode == 0)
+        mayRespond.signal()
+        #expect(await process.result.exitCode == 0)
+        let file = String(decoding: directory.read("jar") ?? Data(), as: UTF8.self)
+        #expect(file.contains("\tslow\t1\n") && file.contains("\tfast\t1\n"), "\(file)")
     }
 
     @Test func cookiesOfCurlAreRead() async throws {

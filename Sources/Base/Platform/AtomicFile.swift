@@ -60,6 +60,39 @@ package enum AtomicFile {
         guard code == 0 else { throw SystemError(code: code) }
     }
 
+    /// Runs a body that reads a file and replaces it, while no other process or thread runs one for the same file. There is an
+    /// empty file if there was none.
+    ///
+    /// It waits at most 5 s for others, since one that was stopped must not hold up the end of this process. Without a lock, as
+    /// on file systems that have none and for what is no regular file, the body runs all the same.
+    package static func exclusively<Result>(_ path: String, _ body: () -> Result) -> Result {
+        let descriptor = locked(path)
+        // Closing releases the lock.
+        defer { if descriptor >= 0 { close(descriptor) } }
+        return body()
+    }
+
+    /// Opens and locks the file that is at the path then; -1 if that is not possible.
+    private static func locked(_ path: String) -> Int32 {
+        let flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (OwnFile.isLinkOfAnother(path) ? 0 : O_CREAT)
+        let end = MonotonicTime.now + 5_000
+        repeat {
+            let descriptor = open(path, flags, 0o600)
+            guard descriptor >= 0 else { return -1 }
+            var (opened, present) = (stat(), stat())
+            let isRegular = fstat(descriptor, &opened) == 0 && opened.st_mode & S_IFMT == S_IFREG
+            let code = !isRegular ? ENOTSUP : flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno
+            // The one who had the lock may have replaced the file.
+            if code == 0, stat(path, &present) == 0, present.st_ino == opened.st_ino, present.st_dev == opened.st_dev {
+                return descriptor
+            }
+            close(descriptor)
+            guard code == 0 || code == EWOULDBLOCK || code == EINTR else { return -1 }
+            if code != 0 { usleep(10_000) }
+        } while MonotonicTime.now < end
+        return -1
+    }
+
     /// The path without symbolic links if a user chose it, and whether the file is replaced: whether it is a regular file or does
     /// not exist.
     private static func place(_ path: String, followsLinks: Bool) -> (path: String, isReplaced: Bool) {

@@ -20,8 +20,10 @@ final class CookieStore: ProcessExitObserver {
         /// Whether a write is queued.
         var isScheduled = false
         var writtenAt = MonotonicTime(nanoseconds: 0)
-        /// The text in the file.
+        /// The text in the file when this store last read or wrote it.
         var writtenText = ""
+        /// This store's cookies at that time, as the file keeps them. Others may have added theirs.
+        var saved: [Cookie] = []
         var hasWarned = false
     }
 
@@ -58,9 +60,8 @@ final class CookieStore: ProcessExitObserver {
         let now = Date.now
         state.withLock { state in
             state.writtenText = text
-            for cookie in NetscapeCookie.cookies(text) where cookie.meetsPrefixRules {
-                state.table.set(cookie, now: now)
-            }
+            state.table = CookieTable(file: text, now: now)
+            state.saved = kept(state.table, now)
         }
         if file != nil { ProcessEnd.register(self) }
     }
@@ -133,37 +134,114 @@ final class CookieStore: ProcessExitObserver {
 
     func processWillExit() { writeNow() }
 
-    /// Writes the file if its content has changed. Runs on the queue.
+    /// The cookies of a table as a file keeps them.
+    private func kept(_ table: CookieTable, _ now: Date) -> [Cookie] {
+        NetscapeCookie.cookies(NetscapeCookie.file(table.all(now), withSessions: keepsSessions) ?? "")
+    }
+
+    /// Writes the changes into the file. Runs on the queue.
     @discardableResult
     private func save() -> NetworkError? {
         guard let file else { return nil }
-        let unsaved = state.withLock { state -> (table: CookieTable, before: String)? in
+        let unsaved = state.withLock { state -> (table: CookieTable, saved: [Cookie], text: String)? in
             state.isScheduled = false
             defer { state.isUnsaved = false }
-            return state.isUnsaved ? (state.table, state.writtenText) : nil
+            return state.isUnsaved ? (state.table, state.saved, state.writtenText) : nil
         }
-        guard let (table, before) = unsaved else { return nil }
-        let text =
-            NetscapeCookie.file(table.all(.now), withSessions: keepsSessions)
-            ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
-        guard text != before else { return nil }
-        let code = write.map { $0(file.path, text) } ?? file.write(text)
+        guard let unsaved else { return nil }
+        let now = Date.now
+        let cookies = kept(unsaved.table, now)
+        let changes = CookieChanges(from: unsaved.saved, to: cookies, now: now)
+        guard !changes.isEmpty else { return nil }
+        let (text, failure) = AtomicFile.exclusively(file.path) {
+            merge(changes, into: file, unsaved.text, now)
+        }
         let isFirstFailure = state.withLock { state -> Bool in
             state.writtenAt = .now
-            if code == 0 { state.writtenText = text } else { state.isUnsaved = true }
-            defer { state.hasWarned = code != 0 }
-            return code != 0 && !state.hasWarned
+            if failure == nil { (state.writtenText, state.saved) = (text, cookies) } else { state.isUnsaved = true }
+            defer { state.hasWarned = failure != nil }
+            return failure != nil && !state.hasWarned
         }
-        guard code != 0 else { return nil }
-        let message = "the cookie file \"\(file.path)\" cannot be written: \(SystemError(code: code).text)"
-        if isFirstFailure { warn("\(message); cookies are kept in memory") }
-        return NetworkError(.storage, message: "\(message); check its folder and disk, then try again")
+        if let failure, isFirstFailure { warn("\(failure.message); cookies are kept in memory") }
+        return failure
+    }
+
+    /// Puts changes into what the file has now, and replaces it. Other processes may have written it meanwhile.
+    ///
+    /// - Parameter known: the content of a pipe or a device, which is not read again.
+    /// - Returns: the text in the file, and why it could not be written.
+    private func merge(
+        _ changes: CookieChanges, into file: CookieFile, _ known: String, _ now: Date
+    ) -> (text: String, failure: NetworkError?) {
+        var before = known
+        if file.isReplaced {
+            do throws(NetworkError) {
+                before = try file.read()
+            } catch {
+                return (known, NetworkError(.storage, message: error.message))
+            }
+        }
+        var table = CookieTable(file: before, now: now)
+        changes.apply(to: &table, now: now)
+        let text =
+            NetscapeCookie.file(table.all(now), withSessions: keepsSessions)
+            ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
+        guard text != before else { return (text, nil) }
+        let code = write.map { $0(file.path, text) } ?? file.write(text)
+        guard code != 0 else { return (text, nil) }
+        let reason = "the cookie file \"\(file.path)\" cannot be written: \(SystemError(code: code).text)"
+        return (known, NetworkError(.storage, message: "\(reason); check its folder and disk, then try again"))
     }
 }
 
-/// The file of a cookie jar, read once and always written whole.
+/// What a store has changed since it read or wrote the file. A pure value.
+struct CookieChanges {
+    private let changed: [Cookie]
+    private let removed: [Cookie]
+
+    var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
+
+    /// A cookie that has expired is not one that was removed: another process may have a newer one.
+    init(from before: [Cookie], to after: [Cookie], now: Date) {
+        let (old, names) = (Set(before), Set(after.map(\.identity)))
+        changed = after.filter { !old.contains($0) }
+        removed = before.filter { !names.contains($0.identity) && ($0.expires.map { $0 > now } ?? true) }
+    }
+
+    func apply(to table: inout CookieTable, now: Date) {
+        for var cookie in removed {
+            cookie.expires = .distantPast
+            table.set(cookie, now: now)
+        }
+        for cookie in changed { table.set(cookie, now: now) }
+    }
+}
+
+extension CookieTable {
+    /// The cookies of a file.
+    fileprivate init(file text: String, now: Date) {
+        self.init()
+        for cookie in NetscapeCookie.cookies(text) where cookie.meetsPrefixRules { set(cookie, now: now) }
+    }
+}
+
+extension Cookie {
+    /// What tells it from those that it does not replace.
+    fileprivate var identity: Cookie {
+        Cookie(name, "", domain: domain.lowercased(), includesSubdomains: includesSubdomains, path: path)
+    }
+}
+
+/// The file of a cookie jar, always written whole.
 struct CookieFile: Sendable {
     let path: String
+
+    /// Whether it is read again before it is written, because other processes may have written it. A pipe or a device is read
+    /// once.
+    var isReplaced: Bool {
+        var facts = stat()
+        return stat(path, &facts) != 0 || facts.st_mode & S_IFMT == S_IFREG
+    }
 
     /// Returns the content of the file; empty when there is no file yet. Cookies are credentials, so a file that other
     /// users may read or write is restricted to its owner.
