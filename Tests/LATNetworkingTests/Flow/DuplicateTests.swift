@@ -1,6 +1,7 @@
 import Dispatch
 import FoundationEssentials
 import CurlTransport
+import Glibc
 import LATTesting
 import Platform
 import TestSupport
@@ -130,6 +131,31 @@ import Testing
         let waiter = Waiter<TransferState>()
         let state = try await waiter.value(for: call) { waiter.end(.success($0)) }
         #expect(state.priority == .high && state.isSuspended)
+    }
+
+    /// The first upload still has the content of before.
+    @Test(arguments: [true, false], [DuplicatePolicy.coalesce, .reject])
+    func uploadOfAChangedFileIsSent(isPart: Bool, _ policy: DuplicatePolicy) async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data("one".utf8), to: "a")
+        let server = try MockServer()
+        server.enqueue(MockReply.text("never").stalling(.start))
+        server.fallback { _ in .text("second") }
+        let manager = try CentralRequestManager.make()
+        let body = isPart ? HTTPBody.multipart([UploadFile(name: "f", path: path)]) : .file(path)
+        var request = HTTPRequest("PUT", server.url("/a"), body: body)
+        request.duplicates = policy
+        let key = DuplicateKey(request)
+        #expect(key != nil && key == DuplicateKey(request))
+        let first = Task { [request] in try await manager.send(request) }
+        try await server.waitForRequests(1)
+        let other = try directory.write(Data("two".utf8), to: "b")
+        try #require(rename(other, path) == 0)
+        #expect(key != DuplicateKey(request))
+        #expect(try await manager.send(request).text == "second")
+        #expect(server.requestCount == 2 && server.requests.last?.text.contains("two") == true)
+        first.cancel()
+        _ = await first.result
     }
 
     @Test func secondEqualRequestIsRejected() async throws {

@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import ResponseCache
@@ -7,6 +8,8 @@ import ResponseCache
 struct DuplicateKey: Hashable, Sendable {
     private var request: HTTPRequest
     private let simulation: Simulation?
+    /// The versions of the body's files, which may change while an equal request runs.
+    private var files: [FileVersion?] = []
     /// All fields as they are sent.
     private var sent: HTTPHeaders?
     private var partition: ExactText?
@@ -26,6 +29,7 @@ struct DuplicateKey: Hashable, Sendable {
         if let body = request.body {
             guard let comparable = Self.comparable(body) else { return nil }
             compared.body = comparable
+            files = Self.files(of: comparable)
         }
         if !request.options.isStandard { compared.options = request.options.only(.response) }
         self.request = compared
@@ -78,6 +82,18 @@ struct DuplicateKey: Hashable, Sendable {
         case .multipart(let files):
             files.contains { if case .stream = $0.source { true } else { false } } ? nil : body
         case .stream: nil
+        }
+    }
+
+    private static func files(of body: HTTPBody) -> [FileVersion?] {
+        switch body.content {
+        case .file(let path): [try? UploadedFile.version(of: path)]
+        case .multipart(let parts):
+            parts.map { part in
+                guard case .path(let path) = part.source else { return nil }
+                return try? UploadedFile.version(of: path)
+            }
+        case .parameters, .data, .encoded, .stream: []
         }
     }
 }
