@@ -91,8 +91,16 @@ struct JSONValueDecodingTests {
             pair: Pair(first: .max, second: .max), single: Single(value: .max))
         #expect(try JSONValueEncoder(rules: nil).encode(wide).decode(Wide.self) == wide)
         #expect(try JSONValue(parsing: JSONEncoder().encode(wide)).decode(Wide.self) == wide)
+        // A number is what is written, also where the nearest `Double` is another one.
+        for text in ["1.2345678901234568e18", "-1.2345678901234568e18", "9007199254740994.0", "9.223372036854775e18"] {
+            let value = try JSONValue(parsing: text)
+            let whole = try #require(value.int)
+            #expect(try value.decode(Int.self) == whole && value.decode(Int128.self) == Int128(whole))
+            #expect(try JSONDocument(parsing: Data(text.utf8)).decode(Int.self) == whole)
+        }
+        #expect(try JSONValue(parsing: "1.2345678901234568e18").decode(Int.self) == 1_234_567_890_123_456_800)
         #expect(try JSONValue(parsing: "18446744073709551615").decode(UInt64.self) == .max)
-        #expect(try JSONValue(parsing: "2e38").decode(UInt128.self) == UInt128(exactly: 2e38))
+        #expect(try JSONValue(parsing: "2e38").decode(UInt128.self) == UInt128("2" + String(repeating: "0", count: 38)))
     }
 
     @Test(arguments: ["340282366920938463463374607431768211456", "18446744073709551616", "1e20", "1.5", "-1e3"])

@@ -129,11 +129,17 @@ extension JSONDocument {
     /// A number that is not held as `Int64`, as integers of the widest types. Not generic, because converting a `Double` or
     /// text is long code, which would be compiled for each of the ten types.
     private var wideInteger: (signed: Int128?, unsigned: UInt128?) {
+        let exact: Decimal?
         switch number {
-        case .double(let number): (Int128(exactly: number), UInt128(exactly: number))
-        case .decimal(let number): (Int128(number.description), UInt128(number.description))
-        default: (nil, nil)
+        // Below 2^53 the shortest text of a whole number is the number itself; above it, only the text is (``JSONNumber``).
+        case .double(let number) where number.magnitude < 0x1p53:
+            return (Int128(exactly: number), UInt128(exactly: number))
+        case .double: exact = exactDecimal
+        case .decimal(let number): exact = number
+        default: exact = nil
         }
+        let text = exact?.description ?? ""
+        return (Int128(text), UInt128(text))
     }
 
     /// The number as the nearest `Double` or `Float`; `nil` when it is too large.
