@@ -112,6 +112,35 @@ import Testing
         }
     }
 
+    /// What each has changed is in the file, whoever writes it last.
+    @Test func storesOfOneFileKeepEachOthersHosts() async throws {
+        let directory = try TemporaryDirectory()
+        let configuration = testConfiguration { $0.hsts = .file(directory.path(of: "hsts.txt")) }
+        func store() throws -> HSTSStore { try #require(try HSTSStore(configuration)) }
+        func note(_ host: String, _ value: String = "max-age=1000000", in store: HSTSStore) async throws {
+            store.note(["Strict-Transport-Security": value], of: try Target("https://\(host)/"))
+            await store.flush()
+        }
+        func hosts() throws -> [String] {
+            let text = String(decoding: try #require(directory.read("hsts.txt")), as: UTF8.self)
+            return text.split(separator: "\n").dropFirst().map { String($0.prefix { $0 != " " }) }.sorted()
+        }
+        try await note("known.test", in: try store())
+        let (first, second) = (try store(), try store())
+        try await note("first.test", in: first)
+        try await note("second.test", in: second)
+        #expect(try hosts() == ["first.test", "known.test", "second.test"])
+        try await note("known.test", "max-age=0", in: second)
+        try await note("late.test", in: first)
+        #expect(try hosts() == ["first.test", "late.test", "second.test"])
+        try await note("second.test", "max-age=2000000; includeSubDomains", in: first)
+        #expect(try hosts() == [".second.test", "first.test", "late.test"])
+        // A file that was deleted is made again.
+        try FileManager.default.removeItem(atPath: directory.path(of: "hsts.txt"))
+        try await note("again.test", in: second)
+        #expect(try hosts() == ["again.test", "second.test"] && directory.contents == ["hsts.txt"])
+    }
+
     @Test func unwritableFileWarnsOnce() async throws {
         let server = try await EchoOrigin()
         let directory = try TemporaryDirectory()

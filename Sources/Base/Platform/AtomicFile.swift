@@ -72,6 +72,12 @@ package enum AtomicFile {
         return body()
     }
 
+    /// Whether a file that may be read again is at a path, or none: neither a pipe nor a device.
+    package static func isReplaceable(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG
+    }
+
     /// Opens and locks the file that is at the path then; -1 if that is not possible.
     private static func locked(_ path: String) -> Int32 {
         let flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (OwnFile.isLinkOfAnother(path) ? 0 : O_CREAT)

@@ -174,7 +174,7 @@ final class CookieStore: ProcessExitObserver {
         _ changes: CookieChanges, into file: CookieFile, _ known: String, _ now: Date
     ) -> (text: String, failure: NetworkError?) {
         var before = known
-        if file.isReplaced {
+        if AtomicFile.isReplaceable(file.path) {
             do throws(NetworkError) {
                 before = try file.read()
             } catch {
@@ -235,13 +235,6 @@ extension Cookie {
 /// The file of a cookie jar, always written whole.
 struct CookieFile: Sendable {
     let path: String
-
-    /// Whether it is read again before it is written, because other processes may have written it. A pipe or a device is read
-    /// once.
-    var isReplaced: Bool {
-        var facts = stat()
-        return stat(path, &facts) != 0 || facts.st_mode & S_IFMT == S_IFREG
-    }
 
     /// Returns the content of the file; empty when there is no file yet. Cookies are credentials, so a file that other
     /// users may read or write is restricted to its owner.

@@ -202,7 +202,10 @@ final class AlternativeServices: Sendable {
         learns = configuration.tls.verifiesCertificates
         var list = AlternativeList()
         if case .file(let path) = configuration.altSvc {
-            let file = StateFile(path, "altSvc", warn: configuration.warn)
+            // All services of an origin are announced at once.
+            let file = StateFile(path, "altSvc", warn: configuration.warn) { line in
+                line.split(separator: " ").prefix(3).joined(separator: " ")
+            }
             let now = HSTSStore.now
             let form = "h1 example.org 443 h2 alt.example.org 443 \"20271231 23:59:59\" 0 0"
             try file.read(expecting: form) { list.add(line: $0, now: now) }

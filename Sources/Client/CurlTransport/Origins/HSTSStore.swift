@@ -137,7 +137,10 @@ final class HSTSStore: Sendable {
         self.preloaded = preloaded
         var list = HSTSList()
         if case .file(let path) = configuration.hsts {
-            let file = StateFile(path, "hsts", warn: configuration.warn)
+            let file = StateFile(path, "hsts", warn: configuration.warn) { line in
+                let name = line.drop { $0 == "." }.prefix { $0 != " " }
+                return HSTSList.name(of: String(name))
+            }
             try file.read(expecting: "example.org \"20271231 23:59:59\"") { list.add(line: $0, now: now) }
             self.file = file
         } else {

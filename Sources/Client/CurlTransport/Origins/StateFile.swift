@@ -6,19 +6,32 @@ import Platform
 import Synchronization
 
 /// A small text file that mirrors state in memory. It is read once and written on a queue of its own, never on the
-/// engine's thread.
+/// engine's thread. Each write puts the own changes into what the file has then, because other processes may share it.
 final class StateFile: Sendable {
     private let path: String
     /// The name of the setting, for error messages.
     private let setting: String
     private let warn: @Sendable (String) -> Void
+    /// What a line is about: a line that this store has changed takes the place of all others about the same.
+    private let subject: @Sendable (String) -> String?
     private let queue = DispatchQueue(label: "latnetworking.state-file")
-    private let state = Mutex((isScheduled: false, hasWarned: false))
+    private let state = Mutex(State())
 
-    init(_ path: String, _ setting: String, warn: @escaping @Sendable (String) -> Void) {
+    private struct State {
+        var isScheduled = false
+        var hasWarned = false
+        /// The lines that this store last read or wrote. Others may have added theirs.
+        var saved: Set<String> = []
+    }
+
+    init(
+        _ path: String, _ setting: String, warn: @escaping @Sendable (String) -> Void,
+        subject: @escaping @Sendable (String) -> String?
+    ) {
         self.path = path
         self.setting = setting
         self.warn = warn
+        self.subject = subject
     }
 
     /// Passes each line to a closure, except comments and empty lines; none when there is no file yet. Throws when the
@@ -50,6 +63,13 @@ final class StateFile: Sendable {
         where !line.hasPrefix("#") && !line.allSatisfy(\.isWhitespace) && !add(line) {
             throw refusal("is malformed in line \(index + 1), expected \(form); correct or delete the line")
         }
+        state.withLock { $0.saved = Set(Self.lines(of: text)) }
+    }
+
+    /// The lines, without comments and empty ones.
+    private static func lines(of text: String) -> [String] {
+        text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("#") && !$0.allSatisfy(\.isWhitespace) }
+            .map(String.init)
     }
 
     private func refusal(_ reason: String) -> NetworkError {
@@ -75,12 +95,35 @@ final class StateFile: Sendable {
     }
 
     private func write(_ text: String) {
-        do throws(SystemError) {
-            try AtomicFile.write(text.utf8, to: path, isShared: true)
-            report(nil)
-        } catch {
-            report(error)
+        let own = Self.lines(of: text)
+        let saved = state.withLock { $0.saved }
+        let failure = AtomicFile.exclusively(path) { () -> SystemError? in
+            do throws(SystemError) {
+                try AtomicFile.write(merged(text, own, saved).utf8, to: path, isShared: true)
+                return nil
+            } catch {
+                return error
+            }
         }
+        if failure == nil { state.withLock { $0.saved = Set(own) } }
+        report(failure)
+    }
+
+    /// The text with the lines that others have added, and without those that they have removed.
+    private func merged(_ text: String, _ own: [String], _ saved: Set<String>) -> String {
+        guard AtomicFile.isReplaceable(path), let data = try? Data(contentsOf: URL(filePath: path)),
+            data.count < 16 << 20, let present = String(data: data, encoding: .utf8)
+        else { return text }
+        let lines = Self.lines(of: present)
+        // A file that was deleted or emptied is made again.
+        guard !lines.isEmpty else { return text }
+        let (removed, known) = (saved.subtracting(lines), saved.union(own))
+        let changed = Set(own.filter { !saved.contains($0) }.compactMap(subject))
+        let others = lines.filter { line in
+            !known.contains(line) && subject(line).map { !changed.contains($0) } ?? false
+        }
+        let comments = text.split(separator: "\n").filter { $0.hasPrefix("#") }.map(String.init)
+        return (comments + own.filter { !removed.contains($0) } + others).reduce(into: "") { $0 += "\($1)\n" }
     }
 
     private func report(_ failure: SystemError?) {
