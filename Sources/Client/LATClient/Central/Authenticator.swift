@@ -81,5 +81,5 @@ extension Authenticator {
     public var refreshPause: Duration { .seconds(1) }
 }
 
-/// An authenticator whose token is always the field `Authorization`, so that it is not asked for one by a call that has its own.
+/// An authenticator whose token is always the field `Authorization`, so that a call that has its own does not ask for one.
 package protocol AuthorizationAuthenticator: Authenticator {}
