@@ -73,7 +73,8 @@ extension EngineConfiguration {
         /// date when ``CookieJar/flush()`` or `shutdown()` returns, and when the process ends by `exit` or by returning from
         /// `main`. If the process is killed, the changes of the last second may be lost.
         ///
-        /// Only the owner may read the file (0600). One manager owns it: changes by others are lost.
+        /// Only the owner may read the file (0600). Managers and processes may share it: each write puts the changes of its own
+        /// jar into what the file has then, under a lock on it. A jar does not see what others have written since it was made.
         case file(String)
     }
 
@@ -94,7 +95,8 @@ extension EngineConfiguration {
         case memory
         /// The hosts are also kept in this file, in libcurl's format (`CURLOPT_HSTS`). It is read when the manager is made.
         /// It is replaced (temporary file, `rename`) soon after a response has changed the hosts, and is up to date when
-        /// `shutdown()` returns. The file belongs to one manager.
+        /// `shutdown()` returns. Managers and processes may share it: each write puts the own changes into what the file has
+        /// then.
         case file(String)
     }
 
