@@ -123,12 +123,12 @@ struct DownloadTarget: Sendable {
     }
 }
 
-enum ExistingFile {
+extension DownloadTarget {
     /// Whether the existing file is kept, so that nothing is downloaded.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the file must not exist.
     static func isKept(at path: String, _ options: DownloadOptions) throws(NetworkError) -> Bool {
-        switch (options.existingFile, DownloadTarget.existing(at: path)) {
+        switch (options.existingFile, existing(at: path)) {
         case (_, .nothing), (.overwrite, .file): return false
         case (_, .other): throw DownloadFiles.notRegular(path)
         case (.fail, .file): throw DownloadFiles.exists(path)

@@ -220,7 +220,7 @@ extension DownloadJob {
             state.fileName = name ?? state.fileName
             return target.path(serverName: state.fileName)
         }
-        if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+        if try DownloadTarget.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
     }
 
     private func receive(_ worker: Int, _ response: HTTPResponse, _ backoff: inout Backoff) async throws {

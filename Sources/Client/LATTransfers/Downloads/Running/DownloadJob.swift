@@ -232,7 +232,7 @@ final class DownloadJob: Sendable {
         let found = try checkDigest(total)
         if control.isCancelled { throw cancellation }
         let path = target.path(serverName: fileName)
-        if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+        if try DownloadTarget.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
         try target.appear(as: path, replaces: order.options.existingFile != .fail)
         AtomicFile.remove(target.journal)
