@@ -26,24 +26,41 @@ struct LargeTableTests {
         #expect(reading.diagnostics.isEmpty && reading.file.servers.count == 40_000)
     }
 
+    /// A text whose middle is repeated, which the log shows only once.
+    struct Long: Sendable, CustomTestStringConvertible {
+        let count: Int
+        var start = ""
+        let middle: String
+        var end = ""
+        var closing = ""
+
+        var text: String {
+            start + String(repeating: middle, count: count) + String(repeating: closing, count: count) + end
+        }
+        var testDescription: String { "\(start)\(middle)\(closing)\(end), \(count) times" }
+    }
+
     @Test(arguments: [
-        String(repeating: "[", count: 1 << 20), String(repeating: "{a:", count: 1 << 18),
-        String(repeating: "{a:[", count: 5_000) + String(repeating: "]}", count: 5_000),
+        Long(count: 1 << 20, middle: "["), Long(count: 1 << 18, middle: "{a:"),
+        Long(count: 5_000, middle: "{a:[", closing: "]}"),
     ])
-    func deepNestingOfATableIsAnError(text: String) {
-        let errors = read(text).errors
+    func deepNestingOfATableIsAnError(_ long: Long) {
+        let errors = read(long.text).errors
         #expect(!errors.isEmpty && errors.allSatisfy { $0.message.utf8.count < 1_000 })
     }
 
     @Test(arguments: [
-        "'" + String(repeating: "x", count: 1 << 20) + "'", "'" + String(repeating: "\\x41", count: 1 << 18) + "'",
-        "'" + String(repeating: "\\\n", count: 1 << 19) + "'", "// " + String(repeating: "/", count: 1 << 20) + "\n'p'",
-        "/*" + String(repeating: "*", count: 1 << 20) + "*/'p'", String(repeating: " ", count: 1 << 20) + "'p'",
-        String(repeating: "\n", count: 1 << 20) + "'p'", String(repeating: "9", count: 1 << 20),
+        Long(count: 1 << 20, start: "'", middle: "x", end: "'"),
+        Long(count: 1 << 18, start: "'", middle: "\\x41", end: "'"),
+        Long(count: 1 << 19, start: "'", middle: "\\\n", end: "'"),
+        Long(count: 1 << 20, start: "// ", middle: "/", end: "\n'p'"),
+        Long(count: 1 << 20, start: "/*", middle: "*", end: "*/'p'"), Long(count: 1 << 20, middle: " ", end: "'p'"),
+        Long(count: 1 << 20, middle: "\n", end: "'p'"), Long(count: 1 << 20, middle: "9"),
     ])
-    func longValueOfATableIsRead(value: String) {
+    func longValueOfATableIsRead(_ value: Long) {
         let reading = read(
-            "{ domains: { a: { baseURL: 'http://127.0.0.1:1' } }, servers: { x: { domain: 'a', path: \(value) } } }")
+            "{ domains: { a: { baseURL: 'http://127.0.0.1:1' } }, "
+                + "servers: { x: { domain: 'a', path: \(value.text) } } }")
         #expect(reading.file.servers.count <= 1 && reading.diagnostics.allSatisfy { $0.message.utf8.count < 1_000 })
     }
 

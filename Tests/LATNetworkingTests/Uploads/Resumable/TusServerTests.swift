@@ -71,7 +71,7 @@ import Testing
         var server = try await TusServer(fixture.served)
         let port = server.script.port
         let patient = try CentralRequestManager.make {
-            $0.retryPolicy = RetryPolicy(retries: 200, firstWait: .milliseconds(10), longestWait: .milliseconds(50))
+            $0.retryPolicy = RetryPolicy(retries: 2_000, firstWait: .milliseconds(10), longestWait: .milliseconds(50))
             // The server may take longer to start than a budget lasts.
             $0.retryBudget = nil
         }
