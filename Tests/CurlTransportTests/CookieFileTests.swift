@@ -97,6 +97,24 @@ import Testing
         #expect(file() == ["again=3", "both=2", "fast=1", "late=4", "slow=2"] && directory.contents == ["c"])
     }
 
+    /// A store that keeps no session cookies ends those that it finds, not those that another keeps meanwhile.
+    @Test func sessionCookiesOfOthersStay() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "c")
+        @Sendable func session(_ name: String) -> Cookie { Cookie(name, "1", domain: "a.example.org") }
+        @Sendable func file() -> [String] { NetscapeCookie.cookies(content(directory)).map(\.name).sorted() }
+        let keeping = testConfiguration { ($0.cookies, $0.keepsSessionCookies) = (.file(path), true) }
+        try await withTransport(keeping) { try await $0.cookies?.set(session("old")) }
+        try await withTransport(testConfiguration { $0.cookies = .file(path) }) { own async throws in
+            try await withTransport(keeping) { try await $0.cookies?.set(session("theirs")) }
+            #expect(file() == ["old", "theirs"])
+            try await own.cookies?.set(session("own"))
+            let date = Date(timeIntervalSince1970: 4e9)
+            try await own.cookies?.set(Cookie("late", "1", domain: "a.example.org", expires: date))
+        }
+        #expect(file() == ["late", "theirs"])
+    }
+
     /// The lock is on the file that is replaced, so that each writer waits for the one before.
     @Test func concurrentWritersLoseNothing() async throws {
         let directory = try TemporaryDirectory()
@@ -129,10 +147,10 @@ import Testing
         var table = CookieTable()
         table.set(cookie("a", 2_000), now: now)
         table.set(cookie("b", 2_000), now: now)
-        let changes = CookieChanges(from: [cookie("a", 999), cookie("b", 1_500)], to: [], now: now)
+        let changes = CookieChanges(from: [cookie("a", 999), cookie("b", 1_500)], to: [], withSessions: false, now: now)
         changes.apply(to: &table, now: now)
         #expect(table.all(now).map(\.name) == ["a"])
-        #expect(CookieChanges(from: [cookie("a", 999)], to: [], now: now).isEmpty)
+        #expect(CookieChanges(from: [cookie("a", 999)], to: [], withSessions: false, now: now).isEmpty)
     }
 
     /// A file that another program has put in place of the jar stays as it is.

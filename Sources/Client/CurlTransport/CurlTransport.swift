@@ -100,8 +100,7 @@ package final class CurlTransport: Transport {
             observeNetwork { [weak alternatives] in alternatives?.networkHasChanged() }
         }
         if !configuration.tls.verifiesCertificates {
-            configuration.warn(
-                "certificates are not verified: anyone who claims to be the server is trusted")
+            configuration.warn("certificates are not verified: anyone who claims to be the server is trusted")
         }
     }
 

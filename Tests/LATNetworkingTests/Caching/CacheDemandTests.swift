@@ -89,6 +89,10 @@ import Testing
         let file = try #require(TestCertificates.shared).authority
         #expect(try await answer(policy) { $0.tls.caFile = file } == "5")
         #expect(try await answer(policy, to: { $0.tls.caFile = file }) { _ in } == "6")
+        #expect(try await answer(policy, to: { $0.tls.revocation = .hard }) { _ in } == "7")
+        #expect(try await answer(policy, to: { $0.tls.revocation = .off }) { _ in } == "8")
+        #expect(try await answer(policy) { $0.tls.revocation = .hard } == "9")
+        #expect(try await answer(policy) { $0.resolve = ["localhost:80": "127.0.0.1"] } == "10")
         #expect(try await answer(policy) { $0.tls.disableCertificateVerification() } == "1")
         #expect(try await answer(policy) { _ in } == "2")
     }

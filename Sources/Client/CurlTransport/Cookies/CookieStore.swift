@@ -22,7 +22,7 @@ final class CookieStore: ProcessExitObserver {
         var writtenAt = MonotonicTime(nanoseconds: 0)
         /// The text in the file when this store last read or wrote it.
         var writtenText = ""
-        /// This store's cookies at that time, as the file keeps them. Others may have added theirs.
+        /// This store's cookies that it had then. Others may have added theirs.
         var saved: [Cookie] = []
         var hasWarned = false
     }
@@ -134,9 +134,9 @@ final class CookieStore: ProcessExitObserver {
 
     func processWillExit() { writeNow() }
 
-    /// The cookies of a table as a file keeps them.
+    /// The cookies of a table as a file has them.
     private func kept(_ table: CookieTable, _ now: Date) -> [Cookie] {
-        NetscapeCookie.cookies(NetscapeCookie.file(table.all(now), withSessions: keepsSessions) ?? "")
+        NetscapeCookie.cookies(NetscapeCookie.file(table.all(now), withSessions: true) ?? "")
     }
 
     /// Writes the changes into the file. Runs on the queue.
@@ -150,15 +150,19 @@ final class CookieStore: ProcessExitObserver {
         }
         guard let unsaved else { return nil }
         let now = Date.now
-        let cookies = kept(unsaved.table, now)
-        let changes = CookieChanges(from: unsaved.saved, to: cookies, now: now)
+        let changes = CookieChanges(
+            from: unsaved.saved, to: kept(unsaved.table, now), withSessions: keepsSessions, now: now)
         guard !changes.isEmpty else { return nil }
         let (text, failure) = AtomicFile.exclusively(file.path) {
             merge(changes, into: file, unsaved.text, now)
         }
         let isFirstFailure = state.withLock { state -> Bool in
             state.writtenAt = .now
-            if failure == nil { (state.writtenText, state.saved) = (text, cookies) } else { state.isUnsaved = true }
+            if failure == nil {
+                (state.writtenText, state.saved) = (text, changes.kept)
+            } else {
+                state.isUnsaved = true
+            }
             defer { state.hasWarned = failure != nil }
             return failure != nil && !state.hasWarned
         }
@@ -184,7 +188,7 @@ final class CookieStore: ProcessExitObserver {
         var table = CookieTable(file: before, now: now)
         changes.apply(to: &table, now: now)
         let text =
-            NetscapeCookie.file(table.all(now), withSessions: keepsSessions)
+            NetscapeCookie.file(table.all(now), withSessions: true)
             ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
         guard text != before else { return (text, nil) }
         let code = write.map { $0(file.path, text) } ?? file.write(text)
@@ -196,15 +200,22 @@ final class CookieStore: ProcessExitObserver {
 
 /// What a store has changed since it read or wrote the file. A pure value.
 struct CookieChanges {
+    /// The cookies of this store that the file has then.
+    let kept: [Cookie]
     private let changed: [Cookie]
     private let removed: [Cookie]
 
     var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
 
     /// A cookie that has expired is not one that was removed: another process may have a newer one.
-    init(from before: [Cookie], to after: [Cookie], now: Date) {
-        let (old, names) = (Set(before), Set(after.map(\.identity)))
-        changed = after.filter { !old.contains($0) }
+    ///
+    /// - Parameter withSessions: whether cookies without a date are kept. If not, those that the store found in the file are of
+    ///   a session that has ended.
+    init(from before: [Cookie], to after: [Cookie], withSessions: Bool, now: Date) {
+        let old = Set(before)
+        kept = after.filter { withSessions || $0.expires != nil }
+        let names = Set(kept.map(\.identity))
+        changed = kept.filter { !old.contains($0) }
         removed = before.filter { !names.contains($0.identity) && ($0.expires.map { $0 > now } ?? true) }
     }
 

@@ -16,11 +16,25 @@ struct CacheDemands: Sendable {
         if !tls.verifiesCertificates { demands.append("unverified") }
         if let file = tls.caFile { demands.append("authorities \(file)") }
         if let data = tls.caData { demands.append("authorities \(data.base64EncodedString())") }
+        if tls.requiresOCSPStapling { demands.append("stapling") }
+        demands += Self.parts("", tls.revocation, tls.crlFile, tls.crlURL)
+        if tls.minimumVersion > .v1_2 { demands.append(tls.minimumVersion.rawValue) }
+        for (host, address) in configuration.engine.resolve.sorted(by: { $0.key < $1.key }) {
+            demands.append("at \(host) \(address)")
+        }
+        demands += configuration.engine.connectTo.map { "to \($0)" }
         for (host, keys) in tls.pins.sorted(by: { $0.key < $1.key }) {
             demands.append("pins \(host) \(keys.sorted().joined(separator: " "))")
         }
         ofManager = demands
         sealsByDefault = configuration.sealer != nil
+    }
+
+    private static func parts(
+        _ prefix: String, _ revocation: HTTPRequest.TLS.Revocation?, _ file: String?, _ url: String?
+    ) -> [String] {
+        [revocation.map { "\(prefix)revocation \($0)" }, (file ?? url).map { "\(prefix)lists \($0)" }].compactMap(
+            \.self)
     }
 
     /// The demands of a request as parts of its key; none for one that demands nothing special.
@@ -30,7 +44,9 @@ struct CacheDemands: Sendable {
         if request.hasNoSettings { return parts }
         let tls = request.tls
         if let file = tls.caFile { parts.append("own authorities \(file)") }
-        if let pins = tls.pins { parts.append("own pins \(pins.sorted().joined(separator: " "))") }
+        parts += Self.parts("own ", tls.revocation, tls.crlFile, tls.crlURL)
+        if let version = tls.minimumVersion, version > .v1_2 { parts.append("own \(version.rawValue)") }
+        if let pins = tls.pins, !pins.isEmpty { parts.append("own pins \(pins.sorted().joined(separator: " "))") }
         if request.digests.checks == false { parts.append("any digest") }
         if case .sealed(let name) = request.sealing { parts.append("sealed \(name)") }
         return parts
