@@ -147,7 +147,8 @@ import Testing
         var table = CookieTable()
         table.set(cookie("a", 2_000), now: now)
         table.set(cookie("b", 2_000), now: now)
-        let changes = CookieChanges(from: [cookie("a", 999), cookie("b", 1_500)], to: [], withSessions: false, now: now)
+        let changes = CookieChanges(
+            from: [cookie("a", 999), cookie("b", 1_500)], to: [], withSessions: false, now: now)
         changes.apply(to: &table, now: now)
         #expect(table.all(now).map(\.name) == ["a"])
         #expect(CookieChanges(from: [cookie("a", 999)], to: [], withSessions: false, now: now).isEmpty)
