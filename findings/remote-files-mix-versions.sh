@@ -8,7 +8,7 @@
 #           takes 200 from a server without ranges for the piece: 8000000 bytes when the last 100 were asked for.
 # Seen:     the first 100 bytes, a new version of the same length, then the last 100 bytes
 #                            HTTP                          S3
-#           fsspec, s3fs     old and new                   FileExpired
+#           fsspec, s3fs     old and new                   OSError: Precondition Failed
 #           smart_open       412 Precondition Failed       old and new
 #           obstore          old and new                   old and new
 #           opendal          old and new                   old and new
@@ -137,7 +137,7 @@ seen["httpio, no ranges"] = read_without_ranges()
 for name, found in seen.items():
     print(f"{name:18}", found)
 expected = {name: "old and new" for name in readers} | {
-    "smart_open HTTP": "412", "s3fs S3": "FileExpired", "httpio, no ranges": length,
+    "smart_open HTTP": "412", "s3fs S3": "OSError", "httpio, no ranges": length,
 }
 print("as found: two versions are one file" if seen == expected else "the behaviour has changed")
 sys.stdout.flush()
