@@ -60,22 +60,12 @@ import Testing
         }
     }
 
-    private struct Plain: Sealer {
-        func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
-            SealedRequest(method: request.method, body: body, headers: [:])
-        }
-
-        func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) async throws -> OpenedReply? {
-            OpenedReply(body: body)
-        }
-    }
-
     @Test func sealedPostInvalidatesOnce() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let store = Removals()
         let manager = try CentralRequestManager.caching(.http) {
             $0.cacheStore = store
-            $0.sealer = Plain()
+            $0.sealer = PassingSealer()
         }
         _ = try await manager.startRequest("GET", server.url())
         _ = try await manager.startRequest("POST", server.url(), body: .text("x"))

@@ -55,3 +55,14 @@ extension MockServer {
         }
     }
 }
+
+/// Sends and receives content as it is.
+struct PassingSealer: Sealer {
+    func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
+        SealedRequest(method: request.method, body: body, headers: [:])
+    }
+
+    func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) async throws -> OpenedReply? {
+        OpenedReply(body: body)
+    }
+}

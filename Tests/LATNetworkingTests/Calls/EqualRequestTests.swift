@@ -54,6 +54,7 @@ import Testing
             ("chaos", { $0.chaos = RequestOptions.Chaos(cut: 0.5) }),
             ("hedge", { $0.hedge = .off }),
             ("staleAfter", { $0.staleAfter = .seconds(1) }),
+            ("usesDictionaries", { $0.usesDictionaries = true }),
             ("digests", { $0.digests.sends = .sha256 }),
             ("key", { $0.idempotencyKey = "k" }),
         ]

@@ -127,6 +127,9 @@ extension LeveledSetting {
             "staleAfter", \.staleAfter, durations, row: { "staleAfter: \"\(DurationText.text($0))\"" },
             manager: { $0.staleAfter = $1 }, read: { $0.staleAfter ?? $1.staleAfter }),
         .option(
+            "usesDictionaries", \.usesDictionaries, flags, row: { "usesDictionaries: \($0)" },
+            manager: { $0.usesDictionaries = $1 }, read: { $0.usesDictionaries ?? $1.usesDictionaries }),
+        .option(
             "chaos", \.chaos, (1...6).map { RequestOptions.Chaos(seed: $0) },
             row: { "chaos: { seed: \($0.seed ?? 0) }" }, manager: { $0.chaos = $1 }, read: { $0.chaos ?? $1.chaos }),
         .option(

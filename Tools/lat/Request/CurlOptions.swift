@@ -37,7 +37,8 @@ extension RequestCommand {
     /// The options that are given and that curl has no equivalent for.
     var optionsWithoutCurl: [Option] {
         [
-            Self.idleTimeout, Self.cache, OutputFormat.option, ConnectionArguments.gzip, ConnectionArguments.prewarm,
+            Self.idleTimeout, Self.cache, Self.dictionaries, OutputFormat.option, ConnectionArguments.gzip,
+            ConnectionArguments.prewarm,
             ConnectionArguments.trailer, ConnectionArguments.keyLog,
         ].filter(arguments.contains)
     }

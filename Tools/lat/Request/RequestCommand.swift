@@ -53,6 +53,7 @@ struct RequestCommand: Command {
     var showsHead: Bool { arguments.contains(Self.include) || isHead }
     /// Whether the head is all of the response, and so what the file of `-o` gets.
     var isHead: Bool { method.uppercased() == "HEAD" }
+    var usesDictionaries: Bool { arguments.contains(Self.dictionaries) }
     var isVerbose: Bool { arguments.contains(Self.verbose) }
     var printsCurl: Bool { arguments.contains(Self.curl) }
     var usesPager: Bool { !arguments.contains(Self.noPager) }
@@ -95,6 +96,9 @@ struct RequestCommand: Command {
         authentication = try Self.authentication(arguments)
         cookies = try arguments.file(Self.cookies, "write -b FILE")
         cache = try CacheArgument.parse(arguments, of: Self.cache)
+        if arguments.contains(Self.dictionaries), cache != .http {
+            throw UsageError("\(Self.dictionaries.name) needs the cache of HTTP; add \(Self.cache.name) http")
+        }
         connection = try ConnectionArguments(arguments, url: line.url)
         format = try OutputFormat(arguments)
         pages = try PageArguments(

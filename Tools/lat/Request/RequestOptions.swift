@@ -61,6 +61,11 @@ extension RequestCommand {
         help:
             "The policy for the cache in $XDG_CACHE_HOME/lat: http, cacheElseNetwork:TIME, networkElseCache, cacheOnly, "
             + "writeOnly or networkOnly. Default: networkOnly.")
+    static let dictionaries = Option(
+        "--dictionaries",
+        help:
+            "Offers responses in the cache as compression dictionaries for others (RFC 9842), where their servers say so. "
+            + "With --cache http.")
     static let download = Option(
         "--download", "-O",
         help: "Saves the body in a file that the server or the URL names, or in that of -o. The same command resumes "
@@ -79,7 +84,7 @@ extension RequestCommand {
             noPager,
             PageArguments.allPages, PageArguments.pages, PageArguments.maxPages,
             user, digest, bearer, cookies, timeout, connectTimeout, idleTimeout, retry, noFollow, maxRedirects, proxy,
-            http2, http3, http3Only, unixSocket, cache,
+            http2, http3, http3Only, unixSocket, cache, dictionaries,
         ] + ConnectionArguments.options + [OutputFormat.option]
 
     static let details = """

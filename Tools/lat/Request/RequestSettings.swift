@@ -56,6 +56,7 @@ enum RequestSettings {
         if let connectTimeout = command.connectTimeout { configuration.connectTimeout = connectTimeout }
         configuration.setProxy(command.arguments)
         if let cache = command.cache { configuration.cachePolicy = cache }
+        configuration.usesDictionaries = command.usesDictionaries
         if let redirects = command.redirects { configuration.redirects = redirects }
         if let idleTimeout = command.idleTimeout { configuration.idleTimeout = idleTimeout }
         if command.retries > 0 {

@@ -162,6 +162,12 @@ enum LoadFamilies {
                 samples: [
                     MetricSample(value: .number(Double(loads.reduce(0) { $0 + $1.uncheckedCertificates })))
                 ]),
+            MetricFamily(
+                name: "lat_client_dictionary_saved_bytes", kind: .counter, unit: "bytes",
+                help: "Bytes that were not received because stored responses served as dictionaries.",
+                samples: [
+                    MetricSample(value: .number(Double(loads.reduce(0) { $0 + $1.dictionarySavedBytes })))
+                ]),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
             values(
                 "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit",

@@ -23,6 +23,8 @@ protocol BufferDecoder: AnyObject {
 enum CodingFault: Error, Hashable {
     /// The bytes are not in the coding; with the name of the coding and what is wrong.
     case invalid(String, String)
+    /// The body is for another dictionary than the one that the request offered.
+    case otherDictionary
     /// No decoder has this name; with a hint when a library is missing.
     case unknown(String, hint: String?)
     /// More codings were applied than are decoded.
@@ -68,6 +70,9 @@ final class BodyDecoder {
     let name: String
     /// The number of bytes decoded so far, in the coding.
     private(set) var codedByteCount: Int64 = 0
+    /// The number of bytes from which the body was decoded so far, with the dictionary that it may repeat.
+    var sourceByteCount: Int64 { codedByteCount + dictionaryByteCount }
+    private let dictionaryByteCount: Int64
     /// The number of bytes that they became.
     private(set) var byteCount: Int64 = 0
     /// How many bytes of the next piece are decoded already: libcurl delivers the piece in which a transfer was paused
@@ -80,21 +85,25 @@ final class BodyDecoder {
     /// - Parameters:
     ///   - fields: the values of `Content-Encoding`. The coding that is named last was applied last (RFC 9110 §8.4).
     ///   - own: codings of the app, which take precedence.
-    init?(_ fields: [String], _ own: [ContentCoding] = []) {
+    ///   - dictionary: the one that the request offered.
+    init?(_ fields: [String], _ own: [ContentCoding] = [], _ dictionary: CompressionDictionary? = nil) {
         let names = fields.flatMap { FieldList.names($0) }.filter { !ContentCodings.isIdentity($0) }
         guard !names.isEmpty else { return nil }
         name = names.joined(separator: ", ")
-        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names, own) }
+        dictionaryByteCount = names.contains(DictionaryDecoder.name) ? Int64(dictionary?.bytes.count ?? 0) : 0
+        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names, own, dictionary) }
     }
 
     /// libcurl's limit, which bounds the memory of a response.
     private static let limit = 5
 
-    private static func decoder(for names: [String], _ own: [ContentCoding]) throws(CodingFault) -> any BufferDecoder {
+    private static func decoder(
+        for names: [String], _ own: [ContentCoding], _ dictionary: CompressionDictionary?
+    ) throws(CodingFault) -> any BufferDecoder {
         guard names.count <= limit else { throw .tooMany(limit) }
         var whole: (any BufferDecoder)?
         for name in names.reversed() {
-            let next = try ContentCodings.decoder(for: name, own)
+            let next = try ContentCodings.decoder(for: name, own, dictionary)
             whole = whole.map { PipedDecoder($0, next) } ?? next
         }
         guard let whole else { throw .noMemory }

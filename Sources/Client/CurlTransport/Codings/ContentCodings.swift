@@ -26,7 +26,10 @@ enum ContentCodings {
     /// - Parameters:
     ///   - name: in lower case.
     ///   - own: codings of the app, which take precedence.
-    static func decoder(for name: String, _ own: [ContentCoding]) throws(CodingFault) -> any BufferDecoder {
+    ///   - dictionary: the one that the request offered.
+    static func decoder(
+        for name: String, _ own: [ContentCoding], _ dictionary: CompressionDictionary? = nil
+    ) throws(CodingFault) -> any BufferDecoder {
         if let make = own.first(where: { $0.name == name })?.decoder { return try OwnDecoder(name, make) }
         let decoder: (any BufferDecoder)?
         switch name {
@@ -38,6 +41,10 @@ enum ContentCodings {
         case "zstd":
             guard let library = ZstdLibrary.shared else { throw .unknown(name, hint: missing(ZstdLibrary.package)) }
             decoder = ZstdDecoder(library)
+        case DictionaryDecoder.name:
+            guard let dictionary else { throw .unknown(name, hint: nil) }
+            guard let library = ZstdLibrary.shared else { throw .unknown(name, hint: missing(ZstdLibrary.package)) }
+            decoder = DictionaryDecoder(library, dictionary)
         default: throw .unknown(name, hint: nil)
         }
         guard let decoder else { throw .noMemory }

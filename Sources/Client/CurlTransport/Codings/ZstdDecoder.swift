@@ -1,4 +1,5 @@
 import CZlib
+internal import HTTPCore
 import Platform
 
 /// The functions of libzstd, which is loaded like ``BrotliLibrary``.
@@ -14,12 +15,16 @@ struct ZstdLibrary: Sendable {
         @convention(c) (
             OpaquePointer?, UnsafeMutablePointer<lat_zstd_output>, UnsafeMutablePointer<lat_zstd_input>
         ) -> Int
+    typealias RefersTo = @convention(c) (OpaquePointer?, UnsafeRawPointer?, Int) -> Int
+    typealias SetParameter = @convention(c) (OpaquePointer?, CInt, CInt) -> Int
     typealias IsError = @convention(c) (Int) -> CUnsignedInt
     typealias ErrorName = @convention(c) (Int) -> UnsafePointer<CChar>?
 
     let create: Create
     let free: Free
     let decode: Decode
+    let refersTo: RefersTo
+    let setParameter: SetParameter
     let isError: IsError
     let errorName: ErrorName
 
@@ -28,12 +33,16 @@ struct ZstdLibrary: Sendable {
             let create = library.function("ZSTD_createDStream", as: Create.self),
             let free = library.function("ZSTD_freeDStream", as: Free.self),
             let decode = library.function("ZSTD_decompressStream", as: Decode.self),
+            let refersTo = library.function("ZSTD_DCtx_refPrefix", as: RefersTo.self),
+            let setParameter = library.function("ZSTD_DCtx_setParameter", as: SetParameter.self),
             let isError = library.function("ZSTD_isError", as: IsError.self),
             let errorName = library.function("ZSTD_getErrorName", as: ErrorName.self)
         else { return nil }
         self.create = create
         self.free = free
         self.decode = decode
+        self.refersTo = refersTo
+        self.setParameter = setParameter
         self.isError = isError
         self.errorName = errorName
     }
@@ -43,16 +52,30 @@ struct ZstdLibrary: Sendable {
 final class ZstdDecoder: BufferDecoder {
     private let library: ZstdLibrary
     private let stream: OpaquePointer
+    /// What all frames may refer to, as raw content.
+    private let dictionary: CompressionDictionary?
+    /// Whether at least one frame has ended.
+    private(set) var hasFrame = false
     /// Whether the last byte ended a frame, or there was none.
     private(set) var isComplete = true
     /// Whether the last output was full, so that libzstd may hold more.
     private var mayHoldOutput = false
 
     /// Makes a decoder; `nil` when memory is short.
-    init?(_ library: ZstdLibrary) {
+    init?(_ library: ZstdLibrary, dictionary: CompressionDictionary? = nil) {
         guard let stream = library.create() else { return nil }
         self.library = library
         self.stream = stream
+        self.dictionary = dictionary
+        // ZSTD_d_windowLogMax.
+        if let dictionary { _ = library.setParameter(stream, 100, CInt(Self.windowBits(dictionary.bytes.count))) }
+    }
+
+    /// The bits of the largest window for a dictionary of this size (RFC 9842 §5): 8 MiB or 1.25 times the dictionary, rounded up
+    /// to a power of two, at most 128 MiB.
+    static func windowBits(_ byteCount: Int) -> Int {
+        let wanted = byteCount + byteCount / 4
+        return (23..<27).first { 1 << $0 >= wanted } ?? 27
     }
 
     deinit { _ = library.free(stream) }
@@ -63,6 +86,11 @@ final class ZstdDecoder: BufferDecoder {
         var target = lat_zstd_output(bytes: output.baseAddress, size: output.count, position: 0)
         // After the end of a frame, a call without input would begin the next one.
         while target.position < output.count, !input.isEmpty || mayHoldOutput {
+            // A reference lasts for one frame.
+            if isComplete, let dictionary {
+                let code = library.refersTo(stream, dictionary.bytes.baseAddress, dictionary.bytes.count)
+                guard library.isError(code) == 0 else { throw .noMemory }
+            }
             var source = lat_zstd_input(bytes: input.baseAddress, size: input.count, position: 0)
             let before = target.position
             let left = library.decode(stream, &target, &source)
@@ -74,6 +102,7 @@ final class ZstdDecoder: BufferDecoder {
             }
             input = UnsafeRawBufferPointer(rebasing: input.dropFirst(source.position))
             isComplete = left == 0
+            hasFrame = hasFrame || isComplete
             mayHoldOutput = left > 0 && target.position == output.count
         }
         return target.position

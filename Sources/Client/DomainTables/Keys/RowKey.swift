@@ -148,6 +148,9 @@ package struct RowKey: Sendable {
         RowKey(
             "cacheStatus", \.options.cacheStatus, .cacheStatus,
             "The name under which the cache adds itself to `Cache-Status` of responses."),
+        RowKey(
+            "usesDictionaries", \.options.usesDictionaries, .flag,
+            "For `\"http\"`: whether stored responses serve as compression dictionaries (RFC 9842)."),
         RowKey("ttl", \.ttl, .timeToLive, "For `\"cacheElseNetwork\"`: how long a stored response may be used."),
         RowKey(
             "parameterEncoding", \.options.parameterEncoding, ValueKind.word(ParameterEncoding.self),

@@ -55,6 +55,7 @@ package struct OptionKey: Sendable {
         OptionKey("cachePolicy", \.cachePolicy, [.response, .immediate]),
         OptionKey("staleAfter", \.staleAfter, [.response, .immediate]),
         OptionKey("cacheStatus", \.cacheStatus, [.response, .immediate]),
+        OptionKey("usesDictionaries", \.usesDictionaries, [.response, .immediate]),
         OptionKey("cachesUnsafeMethods", \.cachesUnsafeMethods, .immediate),
         OptionKey("cachePartition", \.cachePartition, .immediate) { $0.hasSameBytes(as: $1) },
         OptionKey("parameterEncoding", \.parameterEncoding, kept: .encoding),

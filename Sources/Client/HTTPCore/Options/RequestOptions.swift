@@ -121,6 +121,10 @@ public struct RequestOptions: Sendable, Hashable {
         /// The name under which the manager's cache adds itself to `Cache-Status` (RFC 9211) of the response, after the caches
         /// of servers; empty for not. ASCII. Default `nil`: as the row or the manager says, else not.
         public var cacheStatus: String?
+        /// For ``CachePolicy/http``: whether stored responses serve as compression dictionaries for others of their origin, as
+        /// their `Use-As-Dictionary` says (RFC 9842). Only over TLS or to this machine, and only for a GET whose whole response
+        /// is decoded. Default `nil`: as the row or the manager says, else not.
+        public var usesDictionaries: Bool?
         /// Whether responses to methods other than GET and HEAD are stored and looked up too. The body is then part of the
         /// key and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` are always sent to the server. Default
         /// `nil`: the manager's choice.

@@ -32,6 +32,8 @@ package struct RequestContext: Sendable, Hashable {
         package var hasLeftOrigin = false
         /// The names of the fields that the manager's signer has added, in lower case. Their values differ each time.
         package var signatureFields: Set<String> = []
+        /// The dictionary that the request offers for its response; `nil` for none.
+        package var dictionary: CompressionDictionary?
     }
 
     // Sendable: written only while there is a single reference.

@@ -41,9 +41,13 @@ struct CacheOperations: Sendable {
     let staleAfter: Duration?
     /// The name under which the cache adds itself to `Cache-Status`; `nil` for not.
     let cacheStatus: String?
+    /// Whether stored responses serve as dictionaries for requests that do not say.
+    let usesDictionaries: Bool
+    let sealsByDefault: Bool
     /// Whether the cache is shared by several users.
     let mode: CacheMode
     let flights = FlightTable()
+    let dictionaries = DictionaryTable()
 
     /// The key of a request in the store, with the identity of its sender.
     struct Ticket: Sendable {
@@ -282,6 +286,7 @@ struct CacheOperations: Sendable {
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
         entry.lease = ticket.lease
+        if policy == .http { markDictionary(&entry, response, to: request, ticket) }
         entry.retainUntil = RetentionRule.end(
             of: entry, under: policy, servesStale: servesStaleWhenDisconnected, ticket.mode)
         let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything

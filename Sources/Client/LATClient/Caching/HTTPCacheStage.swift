@@ -208,7 +208,7 @@ struct HTTPCacheStage: Stage {
         note(forward.isConditional ? .revalidates(forward.miss) : .fetches(forward.miss), chain)
         let response: HTTPResponse
         do {
-            response = try await chain.proceed(forward.request)
+            response = try await chain.proceed(await operations.offeringDictionary(forward.request, ticket))
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
             let atAnyAge = operations.servesStaleWhenDisconnected
             guard var stale = try await standIn(forward, request, ticket.mode, chain, atAnyAge: atAnyAge) else {
@@ -288,7 +288,7 @@ struct HTTPCacheStage: Stage {
         if isConfirmed, forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified {
             entry = ValidationRule.freshened(
                 entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, mode)
-            await operations.storage.behind?.update(entry)
+            await operations.update(entry)
         }
         guard let body else { return response }
         var confirmed = StoredResponseCoding.response(entry, to: request)
@@ -312,7 +312,7 @@ struct HTTPCacheStage: Stage {
         else { return }
         switch ValidationRule.verdict(of: response, on: entry) {
         case .confirmed:
-            await operations.storage.behind?.update(
+            await operations.update(
                 ValidationRule.freshened(
                     entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
         case .outdated where !(300...399).contains(response.status): await operations.markExpired(entry)

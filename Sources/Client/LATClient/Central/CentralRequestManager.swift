@@ -198,6 +198,9 @@ public final class CentralRequestManager: Sendable {
         /// How many certificates were accepted without the check for revocation that ``HTTPRequest/TLS/Revocation/soft`` asks
         /// for, because there was no valid list.
         public var uncheckedCertificates = 0
+        /// How many bytes fewer were received because stored responses served as dictionaries
+        /// (``RequestOptions/Values/usesDictionaries``).
+        public var dictionarySavedBytes: Int64 = 0
 
         /// The open connections to an origin.
         public struct Connections: Hashable, Sendable {
@@ -219,7 +222,8 @@ public final class CentralRequestManager: Sendable {
                 queued: gauges?.waiting ?? 0,
                 circuits: pipeline.limit.circuits.merging(engine?.addressCircuits.all ?? [:]) { $1 },
                 adaptiveLimits: pipeline.limit.adaptiveLimits, reachability: reachability.known,
-                uncheckedCertificates: engine?.uncheckedCertificates ?? 0)
+                uncheckedCertificates: engine?.uncheckedCertificates ?? 0,
+                dictionarySavedBytes: cache.statistics.dictionarySavedBytes)
         }
     }
 

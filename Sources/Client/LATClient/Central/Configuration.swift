@@ -179,6 +179,9 @@ extension CentralRequestManager {
         /// The name under which the manager's cache adds itself to `Cache-Status` (RFC 9211) of the responses that callers get, such
         /// as `"app"`, so that a service can pass it on. ASCII. Default `nil`: it does not.
         public var cacheStatus: String?
+        /// Whether ``CachePolicy/http`` offers stored responses as compression dictionaries, as
+        /// ``RequestOptions/Values/usesDictionaries`` says. Default `false`.
+        public var usesDictionaries = false
         /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default `nil`: a
         /// line on standard error.
         public var cacheObserver: CacheObserver?

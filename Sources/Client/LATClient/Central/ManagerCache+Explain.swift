@@ -39,10 +39,18 @@ extension CacheOperations {
         }
         let store = try await storage.store()
         let others = try await store.inspecting?.entries(.url(ticket.url.text)) ?? []
-        return CacheExplanation(
+        var explanation = CacheExplanation(
             question(ticket.identity), entries: try await store.entries(for: ticket.primary),
             others: others.filter { $0.key.primary != ticket.primary },
             lastRefusal: storage.ledger.refusals.last(of: ticket.primary), at: now)
+        if policy == .http, usesDictionaries(request) {
+            switch explanation.verdict {
+            case .fetches, .revalidates, .answersStale(isRefreshed: true):
+                explanation.dictionary = await dictionary(for: request, ticket)?.entry
+            default: break
+            }
+        }
+        return explanation
     }
 }
 

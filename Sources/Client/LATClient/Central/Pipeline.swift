@@ -65,7 +65,9 @@ final class Pipeline: Sendable {
             demands: CacheDemands(configuration),
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
-            staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus, mode: configuration.cacheMode)
+            staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus,
+            usesDictionaries: configuration.usesDictionaries, sealsByDefault: sealsByDefault,
+            mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(
@@ -241,13 +243,7 @@ final class Pipeline: Sendable {
         stages.set(.hedge, hedges && !stages.contains(.seal))
     }
 
-    func seals(_ request: HTTPRequest) -> Bool {
-        switch request.sealing {
-        case .automatic: sealsByDefault
-        case .unsealed: false
-        case .sealed: true
-        }
-    }
+    func seals(_ request: HTTPRequest) -> Bool { request.isSealed(byDefault: sealsByDefault) }
 
     private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> StageSet {
         switch policy {
@@ -357,5 +353,15 @@ extension TokenSource {
             }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause,
             needsRefresh: { await authenticator.needsRefresh },
             isAuthorization: authenticator is any AuthorizationAuthenticator)
+    }
+}
+
+extension HTTPRequest {
+    func isSealed(byDefault sealsByDefault: Bool) -> Bool {
+        switch self.sealing {
+        case .automatic: sealsByDefault
+        case .unsealed: false
+        case .sealed: true
+        }
     }
 }

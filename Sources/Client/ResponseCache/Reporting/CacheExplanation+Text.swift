@@ -19,6 +19,10 @@ extension CacheExplanation: CustomStringConvertible {
             if let miss = item.miss { lines.append(("", "not used: \(miss)")) }
             for line in details(of: item.entry) { lines.append(("", line)) }
         }
+        if let dictionary {
+            let match = dictionary.headers["Use-As-Dictionary"] ?? ""
+            lines.append(("dictionary", "\(dictionary.url), \(dictionary.bodyByteCount) bytes, for \(match)"))
+        }
         if let line = elsewhere { lines.append(("elsewhere", line)) }
         if let refusal = lastRefusal {
             lines.append(

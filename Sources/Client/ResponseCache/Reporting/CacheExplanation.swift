@@ -90,6 +90,8 @@ public struct CacheExplanation: Sendable {
     public var stored: [Stored] = []
     /// The responses of the same URL under other keys: for other partitions, methods, bodies or versions.
     public var others: [CacheEntry] = []
+    /// The stored response that the request would offer as its compression dictionary (RFC 9842); `nil` for none.
+    public var dictionary: CacheEntry?
     /// Why the last response was not stored. `nil` when it was stored, when no response was refused since the manager was
     /// made, and when the refusal is forgotten: the manager remembers the refusals of 256 keys.
     public var lastRefusal: Refusal?

@@ -30,6 +30,12 @@ public struct CacheStatistics: Hashable, Sendable {
     public var skippedWrites: Int64 = 0
     /// Look-ups and reads of bodies that took too long (`cacheLookUpTimeout`) and counted as misses.
     public var lateLookups: Int64 = 0
+    /// Responses that were coded with a stored response as their dictionary (RFC 9842).
+    public var dictionaryResponses: Int64 = 0
+    /// How many bytes those responses had less on the wire than their content.
+    public var dictionarySavedBytes: Int64 = 0
+    /// Responses that could not serve as dictionaries, because what `Use-As-Dictionary` says is not understood.
+    public var ignoredDictionaries: Int64 = 0
     /// What the store evicted to make room, for all users of the store object; 0 unless the store
     /// conforms to ``CacheEvictionCounting``.
     public var evicted = CacheUsage()
@@ -53,6 +59,8 @@ extension CacheStatistics: CustomStringConvertible {
             + "revalidated \(revalidated)), \(misses) misses, \(lateLookups) too late; \(stored) stored "
             + "(\(storedBytes) bytes), \(notStored) not stored, \(skippedWrites) of them skipped; "
             + "\(evicted.entryCount) evicted (\(evicted.byteCount) bytes)"
+            + (dictionaryResponses == 0
+                ? "" : "; \(dictionaryResponses) with a dictionary (\(dictionarySavedBytes) bytes saved)")
     }
 }
 
@@ -68,6 +76,7 @@ package final class CacheCounters: Sendable {
     package enum Event: Int, CaseIterable, Sendable {
         case memoryHits, diskHits, remoteHits, stale, revalidated, misses
         case stored, storedBytes, notStored, skippedWrites, lateLookups
+        case dictionaryResponses, dictionarySavedBytes, ignoredDictionaries
     }
 
     private final class Cell: Sendable {
@@ -114,6 +123,9 @@ package final class CacheCounters: Sendable {
         statistics.notStored = self[.notStored]
         statistics.skippedWrites = self[.skippedWrites]
         statistics.lateLookups = self[.lateLookups]
+        statistics.dictionaryResponses = self[.dictionaryResponses]
+        statistics.dictionarySavedBytes = self[.dictionarySavedBytes]
+        statistics.ignoredDictionaries = self[.ignoredDictionaries]
         if let counting = store as? any CacheEvictionCounting { statistics.evicted = counting.evicted }
         return statistics
     }

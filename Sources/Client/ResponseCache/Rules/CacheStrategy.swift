@@ -230,6 +230,11 @@ package enum CacheStrategy: Sendable {
         return expired
     }
 
+    /// Whether a stored response could answer a request that asks for nothing special.
+    static func isUsable(_ stored: CacheControl, _ freshness: Freshness) -> Bool {
+        if case .none = use(CacheControl(), stored, freshness) { false } else { true }
+    }
+
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request allows it for a
     /// time that has not ended, and nothing forbids it. With `atAnyAge` it may do so at any age, because the cache is
     /// disconnected and the app allows it (RFC 9111 §4.2.4).

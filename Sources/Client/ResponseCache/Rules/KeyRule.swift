@@ -96,9 +96,18 @@ package struct CanonicalURL: Hashable, Sendable {
 
     package var text: String { query.map { "\(base)?\($0)" } ?? base }
 
+    /// Scheme, host and port.
+    package var origin: Substring { base[..<pathStart] }
+
+    /// The path, which begins with a slash.
+    package var path: Substring { base[pathStart...] }
+
+    private var authorityStart: String.Index { base.index(base.startIndex, offsetBy: base.hasPrefix("https") ? 8 : 7) }
+    private var pathStart: String.Index { base[authorityStart...].firstIndex(of: "/") ?? base.endIndex }
+
     /// The host, without the port.
     package var host: String {
-        var host = base[base.index(base.startIndex, offsetBy: base.hasPrefix("https") ? 8 : 7)...].prefix { $0 != "/" }
+        var host = base[authorityStart..<pathStart]
         if let colon = host.lastIndex(of: ":"), !host[colon...].contains("]") { host = host[..<colon] }
         return String(host.filter { $0 != "[" && $0 != "]" })
     }

@@ -86,7 +86,9 @@ package enum ValidationRule {
         entry.headers.merge(updates)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }
         if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http, mode) }
-        entry.tags = InvalidationRule.tags(of: entry.headers, at: StoredResponseCoding.url(of: entry))
+        entry.tags =
+            InvalidationRule.tags(of: entry.headers, at: StoredResponseCoding.url(of: entry))
+            + entry.tags.filter(DictionaryRule.isTag)
         return entry
     }
 

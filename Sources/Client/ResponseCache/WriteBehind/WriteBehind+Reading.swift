@@ -54,6 +54,17 @@ extension WriteBehind {
         return nil
     }
 
+    /// The stored entries with a tag; `nil` when the store fails or takes too long, and none when it cannot list them.
+    package func entries(tagged tag: String) async -> [CacheEntry]? {
+        guard let inspecting = store.inspecting else { return [] }
+        do {
+            return try await limiter.run(within: settings.lookUpTimeout) { try await inspecting.entries(.tag(tag)) }
+        } catch {
+            report(error, "look up")
+            return nil
+        }
+    }
+
     private static func late(_ operation: String, _ limit: Duration) -> NetworkError {
         NetworkError(
             .cache,

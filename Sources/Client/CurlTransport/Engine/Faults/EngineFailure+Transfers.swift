@@ -68,6 +68,12 @@ extension EngineFailure {
                 .protocolViolation,
                 message: "the server sent the body in the coding \"\(name.escaped)\", which was not asked for and "
                     + "cannot be decoded; \(hint ?? "")correct the server, or \(keepsCoding)")
+        case .otherDictionary:
+            return NetworkError(
+                .integrity,
+                message: "the body is coded with another dictionary than the one that the request offered "
+                    + "(Available-Dictionary, RFC 9842); the server or an intermediary chose the wrong response: send the "
+                    + "request again, which does not offer that dictionary, or set usesDictionaries = false")
         case .invalid(let name, let reason):
             return NetworkError(
                 .protocolViolation,

@@ -154,7 +154,9 @@ extension Engine {
         if transfer.machine.isDecoded || transfer.decoder != nil {
             transfer.decoder =
                 transfer.machine.isDecoded
-                ? BodyDecoder(transfer.head.headers[values: "Content-Encoding"], configuration.contentCodings) : nil
+                ? BodyDecoder(
+                    transfer.head.headers[values: "Content-Encoding"], configuration.contentCodings,
+                    transfer.request.context.dictionary) : nil
         }
         if transfer.head.mayHaveDigest || transfer.digest != nil { transfer.digest = digest(of: transfer) }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
@@ -246,7 +248,7 @@ extension Engine {
         isReaderBehind: @autoclosure () -> Bool
     ) -> Int {
         let action = transfer.machine.receivedBody(
-            bytes.count, now, isReaderBehind: isReaderBehind(), coded: transfer.decoder?.codedByteCount ?? .max)
+            bytes.count, now, isReaderBehind: isReaderBehind(), coded: transfer.decoder?.sourceByteCount ?? .max)
         // libcurl delivers the bytes of a paused call again; they count then.
         if action != .pause { throttle?.received(bytes.count, transfer) }
         switch action {
