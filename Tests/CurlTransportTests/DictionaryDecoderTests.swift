@@ -26,7 +26,7 @@ import Testing
         -> CompressionDictionary
     {
         let digest = try MessageDigest.of(content, .sha256)
-        return CompressionDictionary(content, digest: digest) { count, isFirst in
+        return CompressionDictionary(content, digest: digest, of: "https://a.example/") { count, isFirst in
             saved.counts.withLock { $0.append((count, isFirst)) }
         }
     }

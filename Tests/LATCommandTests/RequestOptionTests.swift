@@ -83,6 +83,29 @@ import Testing
         #expect(server.requests.first?.headers["Cookie"] == "a=b")
     }
 
+    // MARK: Caching
+
+    @Test func responseOfEarlierRunIsDictionary() async throws {
+        server.fallback { MockReply.repeated(to: $0) }
+        let variables = ["XDG_CACHE_HOME": directory.path]
+        func get(_ arguments: String...) async throws -> LatProcess.Result {
+            try await LatProcess.run(["request", "GET"] + arguments, environment: variables)
+        }
+        #expect(try await get(server.url("/1"), "--cache", "http", "--dictionaries").text == "the dictionary")
+        _ = try await get(server.url("/2"), "--cache", "http")
+        #expect(server.requests.allSatisfy { !$0.headers.contains("Available-Dictionary") })
+        let coded = try await get(server.url("/3"), "--cache", "http", "--dictionaries", "-v")
+        #expect(coded.out == Data(repeating: 0x61, count: 131_072) && coded.exitCode == 0, "\(coded.err.prefix(500))")
+        #expect(coded.err.contains("> Available-Dictionary: :") && coded.err.contains("< Content-Encoding: dcz\n"))
+        for without in [["--dictionaries"], ["--dictionaries", "--cache", "cacheOnly"]] {
+            let refused = try await LatProcess.run(["request", "GET", server.url("/4")] + without)
+            #expect(
+                refused.exitCode == 2
+                    && refused.err.contains("--dictionaries needs the cache of HTTP; add --cache http"))
+        }
+        #expect(server.requestCount == 3)
+    }
+
     // MARK: Names and addresses
 
     @Test func resolveNamesTheAddressOfAHost() async throws {

@@ -305,6 +305,27 @@ import Testing
         await outbox.close()
     }
 
+    @Test func bytesSavedByDictionariesAreCounted() async throws {
+        let server = try MockServer()
+        server.fallback { MockReply.repeated(to: $0) }
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.cachePolicy = .http
+            $0.cacheStorage = .memory
+            $0.cacheLookUpTimeout = .seconds(30)
+            $0.usesDictionaries = true
+        }
+        metrics.observe(manager)
+        let name = "lat_client_dictionary_saved_bytes_total"
+        _ = try await manager.startRequest("GET", server.url("/1"))
+        #expect(lines(await metrics.text(), name) == ["\(name) 0"])
+        for count in 1...2 {
+            #expect(try await manager.startRequest("GET", server.url("/a")).data.count == 131_072)
+            #expect(lines(await metrics.text(), name) == ["\(name) \(count * 131_022)"])
+        }
+        #expect(await manager.load.dictionarySavedBytes == 262_044)
+    }
+
     @Test func openMetricsHasItsOwnRules() async throws {
         let metrics = Metrics()
         let manager = try CentralRequestManager.make {

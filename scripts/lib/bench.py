@@ -703,6 +703,8 @@ COSTS = (
     ("circuit", "a circuit breaker"),
     ("together", "`headerProvider`, `authenticator`, `retries`, limit and circuit breaker together"),
     ("store", "the response kept in the cache's memory"),
+    ("rules", "the response of a new URL under `.http`, which stores it"),
+    ("dictionaries", "dictionaries of `.http`, of which there is none"),
     ("text", "`response.text` of 1 KiB"),
     ("decode", "decoding 1 KiB of JSON, three members"),
     ("hit", "a hit in the cache's memory, in place of the request"),
@@ -735,7 +737,7 @@ if options.costs:
               "highest": max(counted["none"])}]
     for feature, what in COSTS:
         # A hit takes the place of the request.
-        less = 0 if feature == "hit" else plain
+        less = 0 if feature == "hit" else statistics.median(counted["rules"]) if feature == "dictionaries" else plain
         costs.append({"what": what, "instructions": statistics.median(counted[feature]) - less,
                       "lowest": min(counted[feature]) - less, "highest": max(counted[feature]) - less})
         if feature in COST_LIMITS:

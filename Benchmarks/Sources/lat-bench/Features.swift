@@ -8,6 +8,8 @@ enum Feature: String, CaseIterable {
     case none, headers, immediateProvider, provider, interceptor, accessory, metrics, inspector, har, retries, deadline,
         limits, told, adaptive, hedge, circuit
     case authenticator, together, store, hit, text, decode
+    /// Responses that `.http` stores, each of another URL, and the same with dictionaries, of which there are none.
+    case rules, dictionaries
     /// A POST of 64 KiB, and the same with their digest.
     case upload, digest
 
@@ -48,6 +50,9 @@ enum Feature: String, CaseIterable {
             }
         case .store: configuration.cachePolicy = .writeOnly
         case .hit: configuration.cachePolicy = .cacheElseNetwork(.forever)
+        case .rules, .dictionaries:
+            configuration.cachePolicy = .http
+            configuration.usesDictionaries = self == .dictionaries
         }
     }
 
@@ -57,8 +62,10 @@ enum Feature: String, CaseIterable {
             if self == .digest { request.digests.sends = .sha256 }
             return try await measure(arguments) { [request] _ in try check(try await manager.send(request), arguments) }
         }
-        try await measure(arguments) { _ in
-            let response = try await manager.startRequest("GET", arguments.url)
+        let isStored = self == .rules || self == .dictionaries
+        try await measure(arguments) { number in
+            let url = isStored ? "\(arguments.url)?\(number)" : arguments.url
+            let response = try await manager.startRequest("GET", url)
             try check(response, arguments)
             if self == .text, response.text?.utf8.count != 1_024 {
                 throw Failure("\(arguments.url): this is not 1 KiB")

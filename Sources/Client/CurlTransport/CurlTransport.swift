@@ -328,6 +328,7 @@ package final class CurlTransport: Transport {
             plan.needsReset = EasyHandle.needsNewConnection(plan.version)
         }
         if request.hasNoSettings { return plan }
+        if let dictionary = request.context.dictionary { plan.offer(dictionary, with: request) }
         if let trailers = request.trailers {
             plan.headerLines.append(try TrailerFields.line(trailers, of: request, over: plan.version))
             plan.version = VersionChoice.http1

@@ -13,6 +13,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     static let all = [
         FuzzTarget(name: "codings", run: fuzzCodings),
         FuzzTarget(name: "cookies", run: fuzzCookies),
+        FuzzTarget(name: "dictionaries", run: fuzzDictionaries),
         FuzzTarget(name: "digest", run: fuzzDigest),
         FuzzTarget(name: "disposition", run: fuzzDisposition),
         FuzzTarget(name: "fields", run: fuzzFields),

@@ -124,6 +124,9 @@ extension Trait where Self == ConditionTrait {
             _ = try? await get(manager, "/app/4/main.js") { $0.headers[name] = value }
             #expect(offered == nil, "\(name)")
         }
+        // Other servers may have the same URLs.
+        _ = try await get(manager, "/app/host/main.js") { $0.headers["Host"] = "b.example" }
+        #expect(offered == nil)
         _ = try await get(manager, "/app/5/main.js") { $0.method = .head }
         #expect(offered == nil)
         let directory = try TemporaryDirectory()
@@ -204,6 +207,30 @@ extension Trait where Self == ConditionTrait {
         let fields = try #require(other.requests.last?.headers)
         #expect(!fields.contains("Available-Dictionary") && !fields.contains("Dictionary-ID"))
         #expect(fields["Accept-Encoding"]?.contains("dcz") == false)
+    }
+
+    /// An interceptor, or a hedged request, may choose another server for a request that the cache has seen.
+    @Test func requestMovedToAnotherOriginOffersNothing() async throws {
+        let other = try MockServer()
+        other.fallback { _ in .text("elsewhere") }
+        let manager = try Self.manager { $0.networkInterceptors = [Moving(url: other.url("/app/2/main.js"))] }
+        for path in ["/app/1/main.js", "/app/2/main.js"] { _ = try await get(manager, path) }
+        #expect(offered == Self.offer)
+        #expect(try await get(manager, "/app/moved/main.js").text == "elsewhere")
+        let fields = try #require(other.requests.last?.headers)
+        #expect(!fields.contains("Available-Dictionary") && fields["Accept-Encoding"]?.contains("dcz") == false)
+    }
+
+    private struct Moving: Interceptor {
+        let url: String
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            var request = request
+            if request.url.contains("moved") { request.url = url }
+            return try await next(request)
+        }
     }
 
     @Test func dictionariesAreFoundAfterRestart() async throws {

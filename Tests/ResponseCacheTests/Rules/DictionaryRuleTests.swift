@@ -27,7 +27,7 @@ import Testing
     }
 
     private func dictionary(_ size: Int = 10, _ number: UInt8 = 0) -> CompressionDictionary {
-        CompressionDictionary(Data(count: size), digest: [number])
+        CompressionDictionary(Data(count: size), digest: [number], of: "https://a.example/")
     }
 
     /// The paths of the dictionaries for a request, the best first.
@@ -122,14 +122,16 @@ import Testing
     @Test func onlyContentServesAsDictionary() {
         var request = HTTPRequest("GET", "https://a.example/x")
         var response = HTTPResponse(status: 200, url: request.url)
-        response.headers = ["Use-As-Dictionary": "match=\"/*\"", "Content-Encoding": "gzip"]
-        #expect(DictionaryRule.use(of: response, to: request, at: Self.url("/x")) != nil)
+        response.headers = ["Content-Encoding": "gzip"]
+        #expect(DictionaryRule.hasContent(response, to: request))
         request.decompresses = false
-        #expect(DictionaryRule.use(of: response, to: request, at: Self.url("/x")) == nil)
-        response.headers["Content-Encoding"] = nil
-        #expect(DictionaryRule.use(of: response, to: request, at: Self.url("/x")) != nil)
-        response.status = 404
-        #expect(DictionaryRule.use(of: response, to: request, at: Self.url("/x")) == nil)
+        #expect(!DictionaryRule.hasContent(response, to: request))
+        response.headers = [:]
+        #expect(DictionaryRule.hasContent(response, to: request))
+        for status in [206, 404] {
+            response.status = status
+            #expect(!DictionaryRule.hasContent(response, to: request))
+        }
     }
 
     @Test func contentIsThatOfTheStoredVersion() {

@@ -34,7 +34,6 @@ final class HeaderLines: Sendable {
     /// What the lines depend on besides the fields.
     private struct Traits: Hashable {
         var decompresses: Bool
-        var offersDictionary: Bool
         var context: Context
         /// `nil` without a body.
         var body: Body?
@@ -64,9 +63,7 @@ final class HeaderLines: Sendable {
                 contentType: request.body?.contentType.map(ExactText.init), boundary: $0.boundary,
                 isSmall: $0.isSmall)
         }
-        let traits = Traits(
-            decompresses: decompresses, offersDictionary: request.context.dictionary != nil, context: context,
-            body: bodyTraits)
+        let traits = Traits(decompresses: decompresses, context: context, body: bodyTraits)
         let isKeepable = request.authentication == nil && bodyTraits?.boundary == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
         let (lines, names) = try make(fields, for: request, body: body, traits)
@@ -109,9 +106,7 @@ final class HeaderLines: Sendable {
             }
         }
         if !names.contains("user-agent") { lines.append(userAgent) }
-        if traits.decompresses {
-            lines.append(traits.offersDictionary ? "\(acceptEncoding), \(DictionaryDecoder.name)" : acceptEncoding)
-        }
+        if traits.decompresses { lines.append(acceptEncoding) }
         if case .bearer(let token) = request.authentication, request.headers["Authorization"] == nil {
             try Self.check(HTTPHeaders.Field(name: "Authorization", value: token))
             lines.append("Authorization: Bearer \(token)")

@@ -10,8 +10,10 @@ package final class CompressionDictionary: @unchecked Sendable, ComparedByIdenti
     package let bytes: UnsafeRawBufferPointer
     /// SHA-256 of the bytes.
     package let digest: [UInt8]
+    /// The origin of the response, to whose requests alone it is offered.
+    private let origin: String?
     /// The `id` that the server gave it; empty for none.
-    package let id: String
+    private let id: String
     private let failed = Atomic(false)
     private let saved: Saved
 
@@ -19,16 +21,20 @@ package final class CompressionDictionary: @unchecked Sendable, ComparedByIdenti
     package typealias Saved = @Sendable (_ byteCount: Int, _ isFirst: Bool) -> Void
 
     package init(
-        _ content: Data, digest: [UInt8], id: String = "",
+        _ content: Data, digest: [UInt8], of url: String, id: String = "",
         saved: @escaping Saved = { _, _ in }
     ) {
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, content.count), alignment: 16)
         content.withUnsafeBytes { copy.copyMemory(from: $0) }
         bytes = UnsafeRawBufferPointer(rebasing: copy[..<content.count])
         (self.digest, self.id, self.saved) = (digest, id, saved)
+        origin = URLParts(url).origin
     }
 
     deinit { bytes.deallocate() }
+
+    /// Whether a request goes to the origin of the response.
+    package func isFor(_ request: HTTPRequest) -> Bool { origin != nil && URLParts(request.url).origin == origin }
 
     /// The fields that offer it to the server (§2.2, §2.3).
     package var fields: [(name: String, value: String)] {

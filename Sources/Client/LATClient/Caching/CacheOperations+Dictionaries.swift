@@ -12,8 +12,10 @@ final class DictionaryTable: Sendable {
 // Stored responses as compression dictionaries (RFC 9842). ``DictionaryRule`` and ``DictionaryShelf`` decide.
 extension CacheOperations {
     func usesDictionaries(_ request: HTTPRequest) -> Bool {
-        // A server does not compress sealed content.
+        // A server does not compress sealed content. Behind a socket or a `Host`, there may be another server for each.
         (request.usesDictionaries ?? usesDictionaries) && !request.isSealed(byDefault: sealsByDefault)
+            && unixSocketPath == nil && request.unixSocketPath == nil && !UnixAddress.isOne(request.url)
+            && !request.headers.contains("Host")
     }
 
     /// A stored response that serves as a dictionary.
@@ -27,7 +29,6 @@ extension CacheOperations {
             if let dictionary = await content(of: found) {
                 var request = request
                 request.context.dictionary = dictionary
-                for (name, value) in dictionary.fields { request.headers[name] = value }
                 return request
             }
             tried.insert(found.entry.key)
@@ -40,9 +41,8 @@ extension CacheOperations {
         for request: HTTPRequest, _ ticket: Ticket, except tried: Set<CacheKey> = []
     ) async -> FoundDictionary? {
         guard let behind = storage.behind, DictionaryRule.mayOffer(request, to: ticket.url) else { return nil }
-        let tags = [nil, ticket.identity.credentials].enumerated().compactMap { place, credentials in
-            place == 0 || credentials != nil ? tag(ticket, credentials) : nil
-        }
+        var tags = [tag(ticket, nil)]
+        if let credentials = ticket.identity.credentials { tags.append(tag(ticket, credentials)) }
         for tag in tags where !dictionaries.shelf.withLock({ $0.knows(tag) }) {
             guard let entries = await behind.entries(tagged: tag) else { continue }
             dictionaries.shelf.withLock { $0.add(entries, for: tag) }
@@ -53,7 +53,7 @@ extension CacheOperations {
             // It may have been removed or replaced.
             let stored = await behind.entries(for: choice.entry.key.primary).first { $0.key == choice.entry.key }
             guard let stored, stored.isCredible(for: choice.entry.key.primary),
-                !stored.tags.allSatisfy({ !tags.contains($0) }), DictionaryRule.isUsable(stored, at: now, ticket.mode),
+                stored.tags.contains(where: tags.contains), DictionaryRule.isUsable(stored, at: now, ticket.mode),
                 let url = CanonicalURL(stored.url), let use = DictionaryRule.Use(stored.headers, at: url),
                 use == choice.use || use.pattern.matches(ticket.url)
             else { continue }
@@ -78,7 +78,8 @@ extension CacheOperations {
             let digest = try? MessageDigest.of(content, .sha256)
         else { return nil }
         let counters = storage.ledger.counters
-        let dictionary = CompressionDictionary(content, digest: digest, id: found.use.id) { saved, isFirst in
+        let dictionary = CompressionDictionary(content, digest: digest, of: found.entry.url, id: found.use.id) {
+            saved, isFirst in
             if isFirst { counters.add(.dictionaryResponses) }
             // A counter never falls.
             counters.add(.dictionarySavedBytes, Int64(max(0, saved)))
@@ -90,11 +91,12 @@ extension CacheOperations {
     /// Marks an entry that is to serve as a dictionary.
     func markDictionary(_ entry: inout CacheEntry, _ response: HTTPResponse, to request: HTTPRequest, _ ticket: Ticket)
     {
-        guard response.headers.contains("Use-As-Dictionary"), usesDictionaries(request) else { return }
-        guard DictionaryRule.use(of: response, to: request, at: ticket.url) != nil else {
+        guard usesDictionaries(request), response.headers.contains("Use-As-Dictionary") else { return }
+        guard DictionaryRule.Use(response.headers, at: ticket.url) != nil else {
             storage.ledger.counters.add(.ignoredDictionaries)
             return
         }
+        guard DictionaryRule.hasContent(response, to: request) else { return }
         let isPersonal = entry.varyFields.contains(RequestIdentity.field)
         entry.tags.append(tag(ticket, isPersonal ? ticket.identity.credentials : nil))
         dictionaries.shelf.withLock { $0.note(entry) }

@@ -32,13 +32,9 @@ package enum DictionaryRule {
 
     // MARK: Responses
 
-    /// How a response serves as a dictionary; `nil` if it does not.
-    package static func use(of response: HTTPResponse, to request: HTTPRequest, at url: CanonicalURL) -> Use? {
-        // A coded body that is stored as it was sent is not the content.
-        guard response.status == 200, request.takesDecodedBody || !response.headers.contains("Content-Encoding") else {
-            return nil
-        }
-        return Use(response.headers, at: url)
+    /// Whether what is stored of a response is its whole content. A coded body that is stored as it was sent is not.
+    package static func hasContent(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
+        response.status == 200 && (request.takesDecodedBody || !response.headers.contains("Content-Encoding"))
     }
 
     /// The tag of the dictionaries of an origin for a sender, by which the store finds them again. It has carriage returns, which no

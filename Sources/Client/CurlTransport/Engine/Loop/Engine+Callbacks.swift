@@ -156,7 +156,7 @@ extension Engine {
                 transfer.machine.isDecoded
                 ? BodyDecoder(
                     transfer.head.headers[values: "Content-Encoding"], configuration.contentCodings,
-                    transfer.request.context.dictionary) : nil
+                    transfer.plan.dictionary) : nil
         }
         if transfer.head.mayHaveDigest || transfer.digest != nil { transfer.digest = digest(of: transfer) }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.

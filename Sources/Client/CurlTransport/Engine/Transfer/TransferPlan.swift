@@ -13,6 +13,8 @@ struct TransferPlan: Sendable {
     var body: PreparedBody?
     /// The header lines for libcurl, including those that remove libcurl's defaults.
     var headerLines: [String] = []
+    /// The dictionary that the header lines offer.
+    var dictionary: CompressionDictionary?
     /// Whether compressed bodies are requested and decoded.
     var decompresses = true
     /// Whether bodies are compared with the digests of their responses.
