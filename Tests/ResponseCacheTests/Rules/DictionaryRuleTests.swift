@@ -160,6 +160,17 @@ import Testing
         #expect(shelf.choices(for: Self.url("/b"), tags: [Self.tag], at: Self.start).isEmpty)
     }
 
+    /// What the store does not list yet is known, and newer than what it lists.
+    @Test func notedResponseIsKnownBeforeTheStoreIsAsked() {
+        var shelf = DictionaryShelf()
+        shelf.note(entry("/a", "match=\"/*\"", at: 5, version: nil))
+        #expect(!shelf.knows(Self.tag))
+        shelf.add([entry("/a", "match=\"/old\"")], for: Self.tag)
+        #expect(shelf.knows(Self.tag))
+        let choices = shelf.choices(for: Self.url("/b"), tags: [Self.tag], at: Self.start.addingTimeInterval(6))
+        #expect(choices.map(\.use.match) == ["/*"])
+    }
+
     @Test func limitsAreKept() {
         var shelf = DictionaryShelf(byteLimit: 100)
         let entries = (0..<100).map { entry("/\($0)", "match=\"/*\"", at: Double($0)) }

@@ -91,6 +91,7 @@ package struct DictionaryShelf: Sendable {
     }
 
     private var records: [String: [Record]] = [:]
+    private var asked: Set<String> = []
     private var contents: [CacheKey: Content] = [:]
     private var byteCount = 0
     private var useCount: UInt64 = 0
@@ -103,22 +104,24 @@ package struct DictionaryShelf: Sendable {
     package init(byteLimit: Int = DictionaryRule.byteLimit) { self.byteLimit = byteLimit }
 
     /// Whether the store was asked for the dictionaries of a tag.
-    package func knows(_ tag: String) -> Bool { records[tag] != nil }
+    package func knows(_ tag: String) -> Bool { asked.contains(tag) }
 
     /// Adds what the store has for a tag. What was noted in the meantime is newer.
     package mutating func add(_ entries: [CacheEntry], for tag: String) {
-        if records.count >= Self.limits.tags { records = [:] }
-        let noted = records.updateValue([], forKey: tag) ?? []
+        if asked.count >= Self.limits.tags { (records, asked) = ([:], []) }
+        asked.insert(tag)
+        let noted = records.removeValue(forKey: tag) ?? []
         for entry in entries.sorted(by: { $0.responseTime < $1.responseTime }) { insert(entry, tag) }
         for record in noted { insert(record.entry, tag) }
     }
 
-    /// Adds or renews a dictionary that was stored or confirmed.
+    /// Adds or renews a dictionary that was stored or confirmed. It may still wait to be written when the store is asked.
     package mutating func note(_ entry: CacheEntry) {
-        for tag in entry.tags where DictionaryRule.isTag(tag) && knows(tag) { insert(entry, tag) }
+        for tag in entry.tags where DictionaryRule.isTag(tag) { insert(entry, tag) }
     }
 
     private mutating func insert(_ entry: CacheEntry, _ tag: String) {
+        if records[tag] == nil, records.count >= Self.limits.tags { (records, asked) = ([:], []) }
         var found = records[tag] ?? []
         found.removeAll { $0.entry.key == entry.key }
         if let content = contents[entry.key], !content.isOf(entry) { drop(entry.key) }
