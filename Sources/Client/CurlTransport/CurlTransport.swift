@@ -376,9 +376,7 @@ package final class CurlTransport: Transport {
         request.context.upgrades || request.url.lowercased().hasPrefix("https:")
     }
 
-    private func preparedBody(
-        of request: HTTPRequest, _ handler: BodyHandler?
-    ) throws(NetworkError) -> PreparedBody? {
+    private func preparedBody(of request: HTTPRequest, _ handler: BodyHandler?) throws(NetworkError) -> PreparedBody? {
         if let body = request.body {
             guard request.method != .head, request.method != .trace else { throw RequestCheck.body(of: request.method) }
             let prepared = try PreparedBody(body, request.boundarySeed, handler)

@@ -73,6 +73,20 @@ extension Trait where Self == ConditionTrait {
 
     // MARK: Offering
 
+    /// More removed ones than are looked up for a request hide no other.
+    @Test func removedDictionariesHideNoOther() async throws {
+        let manager = try Self.manager()
+        server.route("GET", "/app/old") { request in Self.first(match: "/app/2/main.*") }
+        for number in 1...6 { _ = try await get(manager, "/app/old?\(number)") }
+        try await manager.cache.removeAll()
+        server.route("GET", "/app/general") { _ in Self.first(match: "/app/*") }
+        _ = try await get(manager, "/app/general")
+        try await eventually("the dictionary is offered") {
+            _ = try await get(manager, "/app/2/main.\(server.requestCount)")
+            return offered == Self.offer
+        }
+    }
+
     @Test(arguments: [false, true]) func storedResponseIsDictionaryOfTheNext(streams: Bool) async throws {
         let manager = try Self.manager()
         #expect(try await get(manager, "/app/1/main.js").text == Self.old)

@@ -171,6 +171,21 @@ import Testing
         #expect(choices.map(\.use.match) == ["/*"])
     }
 
+    /// Entries of some stores come with their bodies, which must not stay when the store has removed them.
+    @Test func bodiesStayInTheStore() {
+        var shelf = DictionaryShelf()
+        var one = entry("/1", #"match="/app/*""#)
+        one.attachedBody = Data(count: 100)
+        shelf.add([one], for: Self.tag)
+        shelf.note(one)
+        shelf.keep(dictionary(), of: one)
+        let known = shelf.choices(for: Self.url("/app/x"), tags: [Self.tag], at: Self.start)
+        #expect(known.map { $0.entry.attachedBody } == [nil] && shelf.content(of: one) != nil)
+        shelf.forget(one)
+        #expect(shelf.choices(for: Self.url("/app/x"), tags: [Self.tag], at: Self.start).isEmpty)
+        #expect(!shelf.knows(Self.tag) && shelf.content(of: one) == nil)
+    }
+
     @Test func limitsAreKept() {
         var shelf = DictionaryShelf(byteLimit: 100)
         let entries = (0..<100).map { entry("/\($0)", "match=\"/*\"", at: Double($0)) }

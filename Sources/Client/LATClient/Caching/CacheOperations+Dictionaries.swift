@@ -52,7 +52,11 @@ extension CacheOperations {
         for choice in choices.lazy.filter({ !tried.contains($0.entry.key) }).prefix(Self.tries - tried.count) {
             // It may have been removed or replaced.
             let stored = await behind.entries(for: choice.entry.key.primary).first { $0.key == choice.entry.key }
-            guard let stored, stored.isCredible(for: choice.entry.key.primary),
+            guard let stored else {
+                dictionaries.shelf.withLock { $0.forget(choice.entry) }
+                continue
+            }
+            guard stored.isCredible(for: choice.entry.key.primary),
                 stored.tags.contains(where: tags.contains), DictionaryRule.isUsable(stored, at: now, ticket.mode),
                 let url = CanonicalURL(stored.url), let use = DictionaryRule.Use(stored.headers, at: url),
                 use == choice.use || use.pattern.matches(ticket.url)

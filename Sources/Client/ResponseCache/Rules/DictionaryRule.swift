@@ -126,7 +126,7 @@ package struct DictionaryShelf: Sendable {
         found.removeAll { $0.entry.key == entry.key }
         if let content = contents[entry.key], !content.isOf(entry) { drop(entry.key) }
         if let use = CanonicalURL(entry.url).flatMap({ DictionaryRule.Use(entry.headers, at: $0) }) {
-            found.append(Record(entry: entry, use: use))
+            found.append(Record(entry: Self.bodiless(entry), use: use))
         }
         records[tag] = found.suffix(Self.limits.records)
     }
@@ -158,11 +158,27 @@ package struct DictionaryShelf: Sendable {
     package mutating func keep(_ dictionary: CompressionDictionary, of entry: CacheEntry) {
         useCount += 1
         let replaced = contents.updateValue(
-            Content(dictionary: dictionary, entry: entry, lastUse: useCount), forKey: entry.key)
+            Content(dictionary: dictionary, entry: Self.bodiless(entry), lastUse: useCount), forKey: entry.key)
         byteCount += dictionary.bytes.count - (replaced?.dictionary.bytes.count ?? 0)
         while byteCount > byteLimit, let oldest = contents.min(by: { $0.value.lastUse < $1.value.lastUse }) {
             drop(oldest.key)
         }
+    }
+
+    /// Forgets a dictionary that the store does not give any more, and has it asked again: one may wait to be written.
+    package mutating func forget(_ entry: CacheEntry) {
+        for tag in entry.tags {
+            records[tag]?.removeAll { $0.entry.key == entry.key }
+            asked.remove(tag)
+        }
+        drop(entry.key)
+    }
+
+    /// Look-ups may give entries with their bodies, which would stay here when the store has removed them.
+    private static func bodiless(_ entry: CacheEntry) -> CacheEntry {
+        var entry = entry
+        (entry.attachedBody, entry.note) = (nil, nil)
+        return entry
     }
 
     private mutating func drop(_ key: CacheKey) {
