@@ -394,6 +394,6 @@ package final class CurlTransport: Transport {
 extension HTTPRequest {
     /// What the boundary of a form is made of. An outbox keeps a text for it, so that each attempt sends the same bytes.
     fileprivate var boundarySeed: MultipartSource.Seed? {
-        options.userInfo["outbox"]?["boundary"]?.string.map { .kept($0) } ?? idempotencyKey.map { .key($0) }
+        context.entry?.boundary.map { .kept($0) } ?? idempotencyKey.map { .key($0) }
     }
 }

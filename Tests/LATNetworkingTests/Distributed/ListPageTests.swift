@@ -135,18 +135,18 @@ import Testing
 
     @Test func lookaheadPaysWhileTheAppWorks() {
         var lookahead = Lookahead()
-        lookahead.note(work: nil, wait: .milliseconds(50))
+        lookahead.note(work: nil, wait: 50_000_000)
         #expect(lookahead.pays)
-        lookahead.note(work: .milliseconds(4), wait: .milliseconds(50))
+        lookahead.note(work: 4_000_000, wait: 50_000_000)
         #expect(!lookahead.pays)
-        lookahead.note(work: .milliseconds(40), wait: .milliseconds(10))
+        lookahead.note(work: 40_000_000, wait: 10_000_000)
         #expect(lookahead.pays)
         // A page without work in between does not stop it at once, several do.
-        lookahead.note(work: .zero, wait: .milliseconds(50))
-        lookahead.note(work: .zero, wait: .milliseconds(50))
+        lookahead.note(work: 0, wait: 50_000_000)
+        lookahead.note(work: 0, wait: 50_000_000)
         #expect(lookahead.pays)
-        lookahead.note(work: .zero, wait: .milliseconds(50))
-        lookahead.note(work: .zero, wait: .milliseconds(50))
+        lookahead.note(work: 0, wait: 50_000_000)
+        lookahead.note(work: 0, wait: 50_000_000)
         #expect(!lookahead.pays)
     }
 

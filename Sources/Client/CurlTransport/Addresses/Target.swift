@@ -198,36 +198,51 @@ package enum URLReference {
 
     /// The URL of a path, or of an absolute URL at the same server, that parsing leaves as it is; `nil` for any other reference.
     private static func sameServer(_ reference: String, _ base: String) -> String? {
-        let parts = URLParts(base)
-        let server = parts.beforePath
-        guard parts.isAbsolute, !parts.hasOddSlashes, parts.fragment == nil else { return nil }
-        let isPath = reference.utf8.first == UInt8(ascii: "/")
-        guard isPath || reference.utf8.starts(with: server.utf8) else { return nil }
-        let rest = isPath ? reference.utf8[...] : reference.utf8.dropFirst(server.utf8.count)
-        guard rest.withContiguousStorageIfAvailable(TargetBase.isUnchangedByParsing) == true else { return nil }
-        return isPath ? String(server) + reference : reference
+        var (reference, base) = (reference, base)
+        return base.withUTF8 { base in
+            guard let length = serverLength(base), !base.contains(UInt8(ascii: "#")) else { return nil }
+            let server = UnsafeBufferPointer(rebasing: base[..<length])
+            return reference.withUTF8 { reference in
+                let isPath = reference.first == UInt8(ascii: "/")
+                guard isPath || reference.starts(with: server) else { return nil }
+                let rest = isPath ? reference[...] : reference[length...]
+                guard TargetBase.isUnchangedByParsing(UnsafeBufferPointer(rebasing: rest)) else { return nil }
+                return String(unsafeUninitializedCapacity: length + rest.count) { url in
+                    _ = url.initialize(fromContentsOf: server)
+                    return url[length...].initialize(fromContentsOf: rest)
+                }
+            }
+        }
+    }
+
+    /// The number of bytes before the path of an absolute URL of HTTP on the network; `nil` also for one that has no path, and for
+    /// one with more or fewer slashes before the host.
+    private static func serverLength(_ url: UnsafeBufferPointer<UInt8>) -> Int? {
+        guard let colon = url.firstIndex(of: UInt8(ascii: ":")), colon + 3 < url.count,
+            url[0] | 0x20 == UInt8(ascii: "h"),
+            url[colon + 1] == UInt8(ascii: "/"), url[colon + 2] == UInt8(ascii: "/"),
+            url[colon + 3] != UInt8(ascii: "/")
+        else { return nil }
+        let end = url[(colon + 3)...].firstIndex {
+            $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#")
+        }
+        return end.flatMap { url[$0] == UInt8(ascii: "/") ? $0 : nil }
     }
 
     /// Whether both URLs surely have the same origin, because they are written in the same way up to their paths.
     package static func hasSameServer(_ url: String, as other: String) -> Bool {
-        let parts = URLParts(url)
-        let length = parts.beforePath.utf8.count
-        guard parts.isAbsolute, !UnixAddress.isOne(url) else { return false }
-        let isSame = url.utf8.withContiguousStorageIfAvailable { url in
-            other.utf8.withContiguousStorageIfAvailable { other in
-                guard let start = url.baseAddress, let otherStart = other.baseAddress, other.count > length else {
-                    return false
-                }
-                return other[length] == UInt8(ascii: "/") && memcmp(start, otherStart, length) == 0
-            }
+        var (url, other) = (url, other)
+        return url.withUTF8 { url in
+            guard let length = serverLength(url) else { return false }
+            return other.withUTF8 { $0.starts(with: url[...length]) }
         }
-        return isSame == .some(.some(true))
     }
 
     /// Returns the absolute URL of a link that was found at `base`; `nil` when it is malformed. libcurl connects `http:///x` to
     /// the host `x`, which may be what a person meant who typed it, but in a link there is no host (RFC 9110 §4.2.1).
     package static func link(_ reference: String, at base: String) -> String? {
-        URLParts(reference).hasOddSlashes ? nil : resolve(reference, against: base)
+        sameServer(reference, base)
+            ?? (URLParts(reference).hasOddSlashes ? nil : resolve(reference, against: base))
     }
 
     /// Splits a URL and its fragment, `#` included.

@@ -76,7 +76,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
 
 extension Sequence<UInt8> {
     /// Whether these bytes are a token (RFC 9110 §5.6.2): one or more `tchar`.
-    package var isToken: Bool {
+    @inlinable package var isToken: Bool {
         var isEmpty = true
         for byte in self {
             isEmpty = false
@@ -93,9 +93,9 @@ extension String.UTF8View {
 }
 
 /// The characters of a token as a bit set: letters, digits and ``!#$%&'*+-.^_`|~``.
-private enum TokenCharacters {
+@usableFromInline package enum TokenCharacters {
     /// Characters below 64.
-    static let low: UInt64 = 0x03FF_6CFA_0000_0000
+    @inlinable static var low: UInt64 { 0x03FF_6CFA_0000_0000 }
     /// Characters from 64 to 127.
-    static let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
+    @inlinable static var high: UInt64 { 0x57FF_FFFF_C7FF_FFFE }
 }

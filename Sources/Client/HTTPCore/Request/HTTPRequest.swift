@@ -57,6 +57,17 @@ public struct HTTPRequest: Sendable, Hashable {
         @inlinable _modify { yield &options[dynamicMember: setting] }
     }
 
+    /// Values for the app's own use in observers, interceptors and errors, as ``RequestOptions/Values/userInfo``. Those of an outbox
+    /// have the number of the entry and of the attempt as `outbox`.
+    public var userInfo: [String: JSONValue] {
+        get {
+            guard let entry = context.entry else { return options.userInfo }
+            let shown: JSONValue = ["id": .int(entry.id), "attempt": .int(Int64(entry.attempt))]
+            return options.userInfo.merging(["outbox": shown]) { $1 }
+        }
+        set { options.userInfo = newValue }
+    }
+
     /// Moves the fields of the options to the headers, where those of the headers take precedence.
     package mutating func takeHeadersOfOptions() {
         guard !options.headers.hasNoFields else { return }

@@ -30,6 +30,8 @@ package struct RequestContext: Sendable, Hashable {
         package var listWaits = 0
         /// Whether a redirect has led to another origin than the one of the caller's URL.
         package var hasLeftOrigin = false
+        /// The entry of an outbox whose request this is.
+        package var entry: KeptEntry?
         /// The names of the fields that the manager's signer has added, in lower case. Their values differ each time.
         package var signatureFields: Set<String> = []
         /// The dictionary that the request offers for its response; `nil` for none.
@@ -44,6 +46,17 @@ package struct RequestContext: Sendable, Hashable {
         @usableFromInline init(_ values: Values) { self.values = values }
 
         @usableFromInline static let standard = Values()
+    }
+
+    /// An entry of an outbox: its number and that of the attempt, and what the boundary of a form is made of.
+    package struct KeptEntry: Sendable, Hashable {
+        let id: Int64
+        let attempt: Int
+        package let boundary: String?
+
+        package init(id: Int64, attempt: Int, boundary: String?) {
+            (self.id, self.attempt, self.boundary) = (id, attempt, boundary)
+        }
     }
 
     package init() {}

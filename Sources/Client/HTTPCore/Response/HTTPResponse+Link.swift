@@ -54,7 +54,11 @@ extension HTTPResponse.Link {
                 case "rel":
                     guard !hasRelation else { continue }
                     hasRelation = true
-                    link.relations = value.utf8.split(whereSeparator: Self.isSpace).map { Substring($0).lowercased() }
+                    let isOne = !value.isEmpty && !value.utf8.contains(where: Self.isSpace)
+                    link.relations =
+                        isOne
+                        ? [value.lowercased()]
+                        : value.utf8.split(whereSeparator: Self.isSpace).map { Substring($0).lowercased() }
                 case "anchor": link.anchor = link.anchor ?? value
                 default: if link.parameters[name] == nil { link.parameters[name] = value }
                 }
@@ -96,6 +100,11 @@ extension HTTPResponse.Link {
 
         /// The text up to the closing quote, which is discarded.
         private mutating func quoted() -> String {
+            let plain = rest.prefix { $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            if plain.endIndex < rest.endIndex, rest[plain.endIndex] == UInt8(ascii: "\"") {
+                rest = rest[(plain.endIndex + 1)...]
+                return String(decoding: plain, as: UTF8.self)
+            }
             var bytes: [UInt8] = []
             while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
                 guard byte == UInt8(ascii: "\\") else {

@@ -18,7 +18,7 @@ final class CacheStorage: Sendable {
     /// The secret that separates the entries of different senders.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
-    private let directory: String?
+    private let layout: DiskLayout?
     /// Whether other managers or processes may use the same store.
     private let isShared: Bool
     private let makeStore: @Sendable () throws -> any CacheStore
@@ -44,7 +44,7 @@ final class CacheStorage: Sendable {
         state = Mutex(State(partition: partition))
         isPartitioned = Atomic(partition != nil)
         identityKey = IdentityKey(directory: directory)
-        self.directory = directory
+        layout = directory.map(DiskLayout.init)
         self.isShared = isShared
     }
 
@@ -60,7 +60,7 @@ final class CacheStorage: Sendable {
     }
 
     /// Whether there can be entries that a request might invalidate. An earlier process may have left some on the disk.
-    var mayHoldEntries: Bool { made.load() != nil || isShared || directory.map(DiskStore.hasEntries) ?? false }
+    var mayHoldEntries: Bool { made.load() != nil || isShared || layout?.mayHoldEntries == true }
 
     /// Returns the store after all pending writes.
     ///
@@ -99,7 +99,7 @@ final class CacheStorage: Sendable {
         try state.withLock { state in
             if let behind = made.load() { return behind }
             // Asked before the store is made, because that makes the directory's files.
-            let mayHoldGroups = isShared || directory.map(DiskStore.hasEntries) ?? false
+            let mayHoldGroups = isShared || layout?.mayHoldEntries == true
             let behind = WriteBehind(
                 try makeStore(), settings, ledger, mayHoldGroups: mayHoldGroups, now: now,
                 prepare: { [identityKey] in identityKey.save() },

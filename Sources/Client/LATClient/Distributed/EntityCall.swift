@@ -160,6 +160,8 @@ package struct EntityPlan: Sendable {
     package var standardTimeout: Duration?
     /// Receives the bytes that are read from the files of an upload.
     package var bodyHandler: BodyHandler?
+    /// The entry of an outbox that the call is of.
+    package var entry: RequestContext.KeptEntry?
     /// Whether the body of the response is delivered as a stream.
     var streams = false
     /// Whether the connection stays open. The rows' total timeout is for calls that end by

@@ -69,6 +69,7 @@ extension CentralRequestManager {
             request.options = entity.options.over(request.options)
             request.takeHeadersOfOptions()
         }
+        if let entry = entity.entry { request.context.entry = entry }
         if entity.streams { request.streamsBody = true }
         if entity.isLive {
             // The limits of the rows are for calls that end by themselves.

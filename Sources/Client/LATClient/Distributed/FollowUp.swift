@@ -32,7 +32,7 @@ struct FollowUp: Sendable {
     ///   - before: the request of that response.
     /// - Throws: ``NetworkError/Kind/redirect`` for an address that is not encrypted, named by a response that was.
     mutating func leave(
-        _ response: HTTPResponse, _ what: String, after before: FollowUp, allowsInsecure: Bool
+        _ response: HTTPResponse, _ what: @autoclosure () -> String, after before: FollowUp, allowsInsecure: Bool
     ) throws(NetworkError) {
         hasLeftOrigin = before.hasLeftOrigin
         guard let address else { return }
@@ -44,7 +44,7 @@ struct FollowUp: Sendable {
         if !allowsInsecure, origin?.hasPrefix("http:") == true, response.url.lowercased().hasPrefix("https:") {
             throw NetworkError(
                 .redirect,
-                message: "\(what) is encrypted and names \(shown) as the next address, which is not; have the server "
+                message: "\(what()) is encrypted and names \(shown) as the next address, which is not; have the server "
                     + "write https, or set followsInsecureRedirects", response: response)
         }
         hasLeftOrigin = true

@@ -45,7 +45,9 @@ struct PageWalk: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/decoding(path:)`` for a page whose JSON has not the shape that the paging needs.
     mutating func advance(after page: HTTPResponse) throws(NetworkError) -> Verdict {
-        let marks = WayMarks(response: page, what: "page \(number)", setting: "the paging, or in pages of the row")
+        var marks: WayMarks {
+            WayMarks(response: page, what: "page \(number)", setting: "the paging, or in pages of the row")
+        }
         var next: FollowUp?
         switch paging.style {
         case .link(let relation):

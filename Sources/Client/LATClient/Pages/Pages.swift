@@ -1,5 +1,6 @@
 public import DomainTables
 public import HTTPCore
+import Platform
 
 extension Paging {
     /// The pages of a list, in order. Each is requested when the one before it has arrived, at the earliest.
@@ -34,7 +35,7 @@ extension Paging {
         private var walk: PageWalk
         private var ahead: Task<(page: Page, response: HTTPResponse), any Error>?
         private var lookahead = Lookahead()
-        private var delivery: ContinuousClock.Instant?
+        private var delivery: MonotonicTime?
         private var failure: NetworkError?
         private var hasEnded = false
 
@@ -54,9 +55,11 @@ extension Paging {
             // Until the next page is known, an error ends the list.
             hasEnded = true
             if let limit = pages.limit, limit <= 0 { return nil }
-            let start = ContinuousClock.now
+            let start = MonotonicTime.now
             let (page, response) = try await fetch()
-            lookahead.note(work: delivery.map { $0.duration(to: start) }, wait: start.duration(to: .now))
+            lookahead.note(
+                work: delivery.map { start.nanoseconds - $0.nanoseconds },
+                wait: MonotonicTime.now.nanoseconds - start.nanoseconds)
             switch try walk.advance(after: response) {
             case .nothing: return nil
             case .last: break
@@ -88,19 +91,19 @@ extension Paging {
 ///
 /// Such a request runs in a task of its own, which costs more than it saves when the app takes no time for its pages.
 struct Lookahead: Sendable {
-    private var work = Duration.zero
-    private var wait = Duration.zero
+    private var work: Int64 = 0
+    private var wait: Int64 = 0
     private var isFirst = true
 
     /// Whether the app has lately worked for a tenth of the time that it waits for a page. Nothing is known after the first page.
     var pays: Bool { isFirst || work * 10 >= wait }
 
-    /// Notes the times of one page.
+    /// Notes the times of one page, in nanoseconds.
     ///
     /// - Parameters:
     ///   - work: the time between the page before and the demand for this one; `nil` for the first.
     ///   - wait: the time between the demand and the page.
-    mutating func note(work latest: Duration?, wait: Duration) {
+    mutating func note(work latest: Int64?, wait: Int64) {
         // A long work is remembered for a few pages, so that pages of different sizes do not stop what pays in the mean.
         if let latest { (isFirst, work) = (false, max(latest, work / 2)) }
         self.wait = wait

@@ -32,7 +32,7 @@ struct KeptRequest: Sendable {
         /// The request without its body, and the type of the body; `nil` for an entity, and for a body that is not in the row.
         private var plain: (request: HTTPRequest, type: String?)?
 
-        init(_ kept: KeptRequest) {
+        init(_ kept: KeptRequest, _ priority: RequestPriority?) {
             json = kept.json
             files = kept.ownFiles
             var options = RequestOptions(kept: json["options"])
@@ -45,6 +45,7 @@ struct KeptRequest: Sendable {
             options.duplicates = .allow
             // The name by which the inspector, HAR and traces show these calls.
             options.tag = options.tag ?? "outbox"
+            options.priority = options.priority ?? priority
             self.options = options
             headers = HTTPHeaders(kept: json["headers"])
             let body = json["body"]?.object ?? [:]
@@ -62,15 +63,16 @@ struct KeptRequest: Sendable {
         /// - Parameter row: the entry, with the bytes of the body.
         /// - Throws: ``NetworkError/Kind/requestBody`` for a file that is gone.
         func call(_ row: OutboxRow, folder: String) throws(NetworkError) -> Call {
+            let entry = RequestContext.KeptEntry(
+                id: row.id, attempt: row.attempts + 1, boundary: json["boundary"]?.string)
             if let plain {
                 var request = plain.request
-                complete(&request.options, row)
+                request.context.entry = entry
                 request.headers["Idempotency-Key"] = row.key
                 request.body = .data(row.body, contentType: plain.type)
                 return .request(request)
             }
             var (options, headers) = (options, headers)
-            complete(&options, row)
             headers["Idempotency-Key"] = row.key
             let bodies = KeptBody(row.body, folder: folder)
             let body = try json["body"].map { kept throws(NetworkError) in try bodies.body(kept) }
@@ -78,22 +80,17 @@ struct KeptRequest: Sendable {
                 options.headers = headers
                 var files: [UploadFile] = []
                 for part in json["files"]?.array ?? [] { files.append(try bodies.part(part)) }
-                guard let plan = EntityPlan(kept: json, body: body, files: files, options: options) else {
+                guard var plan = EntityPlan(kept: json, body: body, files: files, options: options) else {
                     throw KeptRequest.damaged
                 }
+                plan.entry = entry
                 return .entity(plan)
             }
             guard let method = json["method"]?.string, let url = json["url"]?.string else { throw KeptRequest.damaged }
             var request = HTTPRequest(method, url, headers: headers, body: body)
             request.options = options
+            request.context.entry = entry
             return .request(request)
-        }
-
-        private func complete(_ options: inout RequestOptions, _ row: OutboxRow) {
-            options.priority = options.priority ?? RequestPriority(rawValue: Int(row.priority))
-            var entry: [String: JSONValue] = ["id": .int(row.id), "attempt": .int(Int64(row.attempts + 1))]
-            entry["boundary"] = json["boundary"]
-            options.userInfo["outbox"] = .object(entry)
         }
     }
 

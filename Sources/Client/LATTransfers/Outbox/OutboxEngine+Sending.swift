@@ -115,7 +115,7 @@ extension OutboxEngine {
         targets.begins(flight.row.target)
         let call: KeptRequest.Call
         do throws(NetworkError) {
-            let request = try prepared(flight.row.request)
+            let request = try prepared(flight.row)
             flight.files = request.files
             call = try request.call(flight.row, folder: folder)
         } catch {
@@ -140,11 +140,13 @@ extension OutboxEngine {
         }
     }
 
-    private func prepared(_ request: Data) throws(NetworkError) -> KeptRequest.Prepared {
-        if let lastRequest, lastRequest.data == request { return lastRequest.prepared }
-        guard let kept = KeptRequest(request) else { throw KeptRequest.damaged }
-        let prepared = KeptRequest.Prepared(kept)
-        lastRequest = (request, prepared)
+    private func prepared(_ row: OutboxRow) throws(NetworkError) -> KeptRequest.Prepared {
+        if let lastRequest, lastRequest.priority == row.priority, lastRequest.data == row.request {
+            return lastRequest.prepared
+        }
+        guard let kept = KeptRequest(row.request) else { throw KeptRequest.damaged }
+        let prepared = KeptRequest.Prepared(kept, RequestPriority(rawValue: Int(row.priority)))
+        lastRequest = (row.request, row.priority, prepared)
         return prepared
     }
 

@@ -86,7 +86,7 @@ final class OutboxEngine: @unchecked Sendable {
     /// The ends that could not be written yet, because the disk was full.
     var unrecorded: [Outcome] = []
     /// The request that was read last. Those of many entries differ only in their bodies.
-    var lastRequest: (data: Data, prepared: KeptRequest.Prepared)?
+    var lastRequest: (data: Data, priority: Int64, prepared: KeptRequest.Prepared)?
     /// Entries that were read before they can be sent; `nil` when they may be others now.
     var ahead: ReadAhead?
     /// The tasks that wait until a target can be connected to.

@@ -228,9 +228,7 @@ final class OutboxTransaction {
             // Some were dropped meanwhile.
             try recount()
         }
-        for group in Set(entries.lazy.filter { $0.row.state == .waiting }.compactMap(\.row.group)) {
-            try release(group)
-        }
+        for group in Set(entries.compactMap { $0.row.state == .waiting ? $0.row.group : nil }) { try release(group) }
     }
 
     /// Counts the entries themselves.

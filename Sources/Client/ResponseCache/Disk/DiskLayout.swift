@@ -26,6 +26,9 @@ package struct DiskLayout: Sendable {
         leases = directory + "/leases-\(CacheIndex.schemaVersion)"
     }
 
+    /// Whether the folder has an index, so that it may have entries.
+    package var mayHoldEntries: Bool { access(index, F_OK) == 0 }
+
     /// Creates missing folders, for the owner only.
     func makeFolders() throws { try Self.makeFolder(bodies) }
 

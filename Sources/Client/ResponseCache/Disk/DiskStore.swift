@@ -77,9 +77,6 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     deinit { core.flush() }
 
-    /// Whether a folder has an index, so that it may have entries.
-    package static func hasEntries(_ directory: String) -> Bool { access(DiskLayout(directory).index, F_OK) == 0 }
-
     /// The entries under a primary key, one for each variant, newest first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         try await core.lookups.run { [self] in try entriesNow(primaryKey) }
