@@ -4,8 +4,8 @@
 # Version:  httpx 0.28.1, httpx2 2.16.2, requests 2.34.2, niquests 3.21.2, aiohttp 3.14.5, ollama 0.6.3, ndjson 0.3.1, jsonlines 4.0.0
 #           on Python 3; PyPI.
 # Found:    iter_lines() of httpx and httpx2, and of requests and niquests with decode_unicode=True, ends a line at these three as well,
-#           so that two halves come instead of the value; the client of Ollama, made of httpx, ends in the middle of the answer. ndjson puts a
-#           comma in their place, and says nothing. aiohttp raises at a line of more than 524288 bytes.
+#           so that two halves come instead of the value; the client of Ollama, made of httpx, ends in the middle of the answer.
+#           ndjson puts a comma in their place, and says nothing. aiohttp raises at a line of more than 524288 bytes.
 # Seen:     {"text": "one<U+2028>two"} and {"text": "end"}, also with U+2029 and U+0085
 #           httpx, httpx2                                   "Unterminated string"
 #           requests, niquests with decode_unicode          "Unterminated string"

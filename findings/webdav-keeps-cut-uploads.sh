@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guess:    a server of files writes an upload beside the file and puts it in its place when all has come: a PUT whose connection ends in the
-#           middle changes nothing. With Content-Length, and with chunks, it can tell that the body is not whole.
+# Guess:    a server of files writes an upload beside the file and puts it in its place when all has come: a PUT whose connection
+#           ends in the middle changes nothing. With Content-Length, and with chunks, it can tell that the body is not whole.
 # Version:  WsgiDAV 4.4.0 on cheroot 11.1.2, rclone 1.75.2 (serve webdav and serve s3), copyparty 1.20.26 (PyPI); lighttpd 1.4.69 with
 #           mod_webdav (Debian 12).
 # Found:    WsgiDAV, `rclone serve webdav` and copyparty write over the old file. When the connection ends, the part that has come is

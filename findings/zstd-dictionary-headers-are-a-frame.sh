@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Guess:    a body of Content-Encoding dcz (RFC 9842) is a skippable frame of 40 bytes with the hash of the dictionary, then a frame of zstd:
-#           a decoder of zstd that has the dictionary skips the first and decodes the other, so the header needs no code. A
-#           dictionary that was given as raw is raw (type=raw, RFC 9842 §2.1.4), whatever its bytes are.
+# Guess:    a body of Content-Encoding dcz (RFC 9842) is a skippable frame of 40 bytes with the hash of the dictionary, then a frame
+#           of zstd: a decoder of zstd that has the dictionary skips the first and decodes the other, so the header needs no
+#           code. A dictionary that was given as raw is raw (type=raw, RFC 9842 §2.1.4), whatever its bytes are.
 # Version:  zstandard 0.25.0, pyzstd 0.20.0, backports.zstd 1.8.0 (the compression.zstd of Python 3.14); PyPI.
 # Found:    the decoders that take pieces, as a client uses them, give nothing for the whole body, and say that the end is reached: the
 #           header is all that they have decoded. decompress() of zstandard fails; that of the other two is right.
