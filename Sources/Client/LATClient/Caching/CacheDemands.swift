@@ -8,17 +8,17 @@ import LATSealing
 struct CacheDemands: Sendable {
     /// Those of all calls of the manager.
     private let ofManager: [String]
-    private let sealsByDefault: Bool
+    let sealsByDefault: Bool
 
     init(_ configuration: CentralRequestManager.Configuration) {
         let tls = configuration.engine.tls
         var demands: [String] = []
         if !tls.verifiesCertificates { demands.append("unverified") }
-        if let file = tls.caFile { demands.append("authorities \(file)") }
+        var settings = HTTPRequest.TLS(caFile: tls.caFile, minimumVersion: tls.minimumVersion)
+        (settings.crlFile, settings.crlURL, settings.revocation) = (tls.crlFile, tls.crlURL, tls.revocation)
+        demands += Self.parts("", settings)
         if let data = tls.caData { demands.append("authorities \(data.base64EncodedString())") }
         if tls.requiresOCSPStapling { demands.append("stapling") }
-        demands += Self.parts("", tls.revocation, tls.crlFile, tls.crlURL)
-        if tls.minimumVersion > .v1_2 { demands.append(tls.minimumVersion.rawValue) }
         for (host, address) in configuration.engine.resolve.sorted(by: { $0.key < $1.key }) {
             demands.append("at \(host) \(address)")
         }
@@ -30,11 +30,15 @@ struct CacheDemands: Sendable {
         sealsByDefault = configuration.sealer != nil
     }
 
-    private static func parts(
-        _ prefix: String, _ revocation: HTTPRequest.TLS.Revocation?, _ file: String?, _ url: String?
-    ) -> [String] {
-        [revocation.map { "\(prefix)revocation \($0)" }, (file ?? url).map { "\(prefix)lists \($0)" }].compactMap(
-            \.self)
+    /// The demands of TLS that a manager and a request can have.
+    private static func parts(_ prefix: String, _ tls: HTTPRequest.TLS) -> [String] {
+        var parts: [String] = []
+        if let file = tls.caFile { parts.append("\(prefix)authorities \(file)") }
+        if let revocation = tls.revocation { parts.append("\(prefix)revocation \(revocation)") }
+        if let lists = tls.crlFile ?? tls.crlURL { parts.append("\(prefix)lists \(lists)") }
+        if let version = tls.minimumVersion, version > .v1_2 { parts.append("\(prefix)\(version.rawValue)") }
+        if let pins = tls.pins, !pins.isEmpty { parts.append("\(prefix)pins \(pins.sorted().joined(separator: " "))") }
+        return parts
     }
 
     /// The demands of a request as parts of its key; none for one that demands nothing special.
@@ -42,11 +46,7 @@ struct CacheDemands: Sendable {
         var parts = ofManager
         if sealsByDefault, request.sealing == .automatic { parts.append("sealed") }
         if request.hasNoSettings { return parts }
-        let tls = request.tls
-        if let file = tls.caFile { parts.append("own authorities \(file)") }
-        parts += Self.parts("own ", tls.revocation, tls.crlFile, tls.crlURL)
-        if let version = tls.minimumVersion, version > .v1_2 { parts.append("own \(version.rawValue)") }
-        if let pins = tls.pins, !pins.isEmpty { parts.append("own pins \(pins.sorted().joined(separator: " "))") }
+        parts += Self.parts("own ", request.tls)
         if request.digests.checks == false { parts.append("any digest") }
         if case .sealed(let name) = request.sealing { parts.append("sealed \(name)") }
         return parts

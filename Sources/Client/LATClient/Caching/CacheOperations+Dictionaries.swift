@@ -13,7 +13,7 @@ final class DictionaryTable: Sendable {
 extension CacheOperations {
     func usesDictionaries(_ request: HTTPRequest) -> Bool {
         // A server does not compress sealed content. Behind a socket or a `Host`, there may be another server for each.
-        (request.usesDictionaries ?? usesDictionaries) && !request.isSealed(byDefault: sealsByDefault)
+        (request.usesDictionaries ?? usesDictionaries) && !request.isSealed(byDefault: demands.sealsByDefault)
             && unixSocketPath == nil && request.unixSocketPath == nil && !UnixAddress.isOne(request.url)
             && !request.headers.contains("Host")
     }

@@ -43,7 +43,6 @@ struct CacheOperations: Sendable {
     let cacheStatus: String?
     /// Whether stored responses serve as dictionaries for requests that do not say.
     let usesDictionaries: Bool
-    let sealsByDefault: Bool
     /// Whether the cache is shared by several users.
     let mode: CacheMode
     let flights = FlightTable()

@@ -66,8 +66,7 @@ final class Pipeline: Sendable {
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
             staleAfter: configuration.staleAfter, cacheStatus: configuration.cacheStatus,
-            usesDictionaries: configuration.usesDictionaries, sealsByDefault: sealsByDefault,
-            mode: configuration.cacheMode)
+            usesDictionaries: configuration.usesDictionaries, mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(
