@@ -8,7 +8,7 @@ struct PageWalk: Sendable {
     private let allowsInsecure: Bool
     private(set) var step = FollowUp()
     /// The number of the page that `step` requests, from 1.
-    private(set) var number = 1
+    private var number: Int { step.page }
     private var position = 0
     /// The pages by the names of their steps.
     private var seen: [String: Int] = [:]
@@ -104,8 +104,7 @@ struct PageWalk: Sendable {
             }
             lastBody = page.data
         }
-        number += 1
-        next.page = number
+        next.page = number + 1
         step = next
     }
 
