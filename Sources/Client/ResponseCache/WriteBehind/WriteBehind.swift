@@ -240,7 +240,7 @@ package final class WriteBehind: ProcessExitObserver {
     /// Makes the next write call `prepare` first.
     package func needPreparation() { state.withLock { $0.needsPreparation = true } }
 
-    /// Prepares before the first write of a stream, which does not wait in the queue.
+    /// Prepares before a write if an entry of it needs that. A stream does not wait in the queue.
     func prepareIfNeeded() {
         let prepares = state.withLock { state in
             defer { state.needsPreparation = false }
@@ -263,16 +263,15 @@ package final class WriteBehind: ProcessExitObserver {
 
     private func drain() async {
         while true {
-            let (work, prepares, done) = state.withLock { state in
+            let (work, done) = state.withLock { state in
                 let work = state.pending.next()
                 state.isDraining = !work.isEmpty
-                defer { if !work.isEmpty { state.needsPreparation = false } }
                 // Changes that were dropped before they began have ended too.
-                return (work, state.needsPreparation && !work.isEmpty, state.takeDone())
+                return (work, state.takeDone())
             }
             for continuation in done { continuation.resume() }
             guard !work.isEmpty else { return }
-            if prepares { prepare() }
+            prepareIfNeeded()
             // The items run concurrently, so that a store can combine them in one transaction.
             await withTaskGroup(of: Void.self) { group in
                 for item in work { group.addTask { await self.perform(item) } }
