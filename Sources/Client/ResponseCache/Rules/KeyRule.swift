@@ -102,8 +102,12 @@ package struct CanonicalURL: Hashable, Sendable {
     /// The path, which begins with a slash.
     package var path: Substring { base[pathStart...] }
 
-    private var authorityStart: String.Index { base.index(base.startIndex, offsetBy: base.hasPrefix("https") ? 8 : 7) }
-    private var pathStart: String.Index { base[authorityStart...].firstIndex(of: "/") ?? base.endIndex }
+    private var authorityStart: String.Index {
+        base.utf8.index(base.startIndex, offsetBy: base.utf8.starts(with: "https".utf8) ? 8 : 7)
+    }
+    private var pathStart: String.Index {
+        base.utf8[authorityStart...].firstIndex(of: UInt8(ascii: "/")) ?? base.endIndex
+    }
 
     /// The host, without the port.
     package var host: String {
