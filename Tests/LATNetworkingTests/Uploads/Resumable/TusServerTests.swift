@@ -12,7 +12,7 @@ import Testing
 
     init() throws { manager = try .make { $0.retries = 3 } }
 
-    private func slowly(_ url: String, _ path: String, rate: Int64? = 1 << 19) -> HTTPRequest {
+    private func slowly(_ url: String, _ path: String, rate: Int64? = 1 << 18) -> HTTPRequest {
         var request = HTTPRequest("POST", url, body: .file(path))
         request.maxSendRate = rate
         return request
