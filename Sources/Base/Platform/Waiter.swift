@@ -9,13 +9,15 @@ public final class Waiter<Value: Sendable>: Sendable {
         @usableFromInline var result: Result<Value, any Error>?
         @usableFromInline var continuation: UnsafeContinuation<Value, any Error>?
 
-        @inlinable init() {}
+        @inlinable init() { (result, continuation) = (nil, nil) }
     }
 
-    @usableFromInline let state = Mutex(State())
+    @usableFromInline let state: Mutex<State>
 
     /// A waiter without a result.
-    @inlinable public init() {}
+    @inlinable public init() { state = Mutex(State()) }
+
+    @inlinable deinit {}
 
     /// Delivers the result.
     ///

@@ -245,9 +245,8 @@ package final class CurlTransport: Transport {
 
     /// The request as it goes out: HSTS, netrc credentials and body compression applied.
     private func completed(
-        _ request: HTTPRequest, _ target: Target, _ handler: BodyHandler?
+        _ request: consuming HTTPRequest, _ target: consuming Target, _ handler: BodyHandler?
     ) throws(NetworkError) -> (HTTPRequest, Target) {
-        var (request, target) = (request, target)
         request.takeHeadersOfOptions()
         if let path = target.socketPath { request.unixSocketPath = path }
         if request.context.isAnonymous {

@@ -16,10 +16,9 @@ package enum BodyCoding {
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode, and for a coding without encoder,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     package static func applied(
-        to request: HTTPRequest, _ handler: BodyHandler? = nil
+        to request: consuming HTTPRequest, _ handler: BodyHandler? = nil
     ) throws(NetworkError) -> HTTPRequest {
         guard let coding = request.contentCoding, coding != .identity else { return request }
-        var request = request
         request.contentCoding = .identity
         guard let body = request.body,
             // A request that sets the field to `nil` is not compressed either.

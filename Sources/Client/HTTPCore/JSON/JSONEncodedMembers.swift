@@ -58,6 +58,7 @@ package struct EncodedMembers: Hashable, Sendable {
     }
 
     package func only(_ names: [String]) -> EncodedMembers {
+        guard !isEmpty else { return EncodedMembers() }
         var some = EncodedMembers()
         some.list = list.filter { names.contains($0.name) }
         some.notes = notes.filter { $0.path.first.map { names.contains($0.name) } ?? false }
@@ -68,6 +69,10 @@ package struct EncodedMembers: Hashable, Sendable {
     package mutating func addMissing(_ other: EncodedMembers) {
         if other.leavesOutNil { leavesOutNil = true }
         guard !other.isEmpty else { return }
+        guard !isEmpty || !notes.isEmpty else {
+            (list, notes) = (other.list, other.notes)
+            return
+        }
         let missing = other.list.filter { self[$0.name] == nil }
         if !other.notes.isEmpty {
             notes += other.notes.filter { note in missing.contains { $0.name == note.path.first?.name } }

@@ -24,6 +24,7 @@ enum EncodedJSON {
 
     /// Members sorted by name, without repeated names.
     static func sorted(_ members: [Member]) -> [Member] {
+        guard members.count > 1 else { return members }
         var sorted: [Member] = []
         sorted.reserveCapacity(members.count)
         for member in members.sorted(by: { $0.name < $1.name }) {

@@ -51,7 +51,9 @@ package struct JSONValueEncoder {
     /// Encodes a value and returns its members, sorted by name; `nil` when the result is not an object.
     func members(of value: some Encodable) throws -> [EncodedMembers.Member]? {
         // Encoded as a whole, because its names are data.
-        if let value = value as? JSONValue { return try encode(value).object.map { EncodedMembers.list(of: $0) } }
+        if type(of: value) == JSONValue.self, let value = value as? JSONValue {
+            return try encode(value).object.map { EncodedMembers.list(of: $0) }
+        }
         let place = JSONEncodingPlace()
         let node = JSONEncodingNode(encoder: self, at: place, keepsNames: keepsNames(of: value, at: place))
         try value.encode(to: node)
@@ -94,8 +96,11 @@ package struct JSONValueEncoder {
     }
 
     /// Whether the members of a value are the keys of a dictionary, which are data and not names.
-    private func keepsNames(of value: some Encodable, at place: JSONEncodingPlace) -> Bool {
-        guard rules?.usesSnakeCase == true || deferred != nil, value is any StringKeys else { return false }
+    private func keepsNames<T: Encodable>(of value: T, at place: JSONEncodingPlace) -> Bool {
+        // The cast does a slow look-up, so it is left out for what cannot be a dictionary.
+        guard MemoryLayout<T>.size == MemoryLayout<[Int: Int]>.size, rules?.usesSnakeCase == true || deferred != nil,
+            value is any StringKeys
+        else { return false }
         deferred?.note(.dictionary, at: place.keys)
         return true
     }

@@ -98,8 +98,6 @@ package final class Call: @unchecked Sendable, TransferOwner {
     ) {
         let id = Self.count.add(1, ordering: .relaxed).newValue
         self.id = id
-        self.request = request
-        self.details = details
         self.deadline = deadline
         givenHandler = progress
         word = Atomic(UInt32((request.priority ?? .normal).rawValue) << Flag.priorityShift)
@@ -113,6 +111,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
                         joinedTrace: request.traceParent ?? TraceParent.current, accessories, watchers.origin)
                 }
             }
+        self.request = request
+        self.details = details
     }
 
     /// A call of which nothing is known but its request, as one that could not be made.

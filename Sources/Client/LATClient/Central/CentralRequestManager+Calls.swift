@@ -82,11 +82,9 @@ extension CentralRequestManager {
     /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` if this call is
     ///   no part of another.
     func makeCall(
-        _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
-        partOf watch: CallReporter? = nil
+        _ request: consuming HTTPRequest, _ details: consuming CallDetails = CallDetails(),
+        progress: ProgressHandler? = nil, partOf watch: CallReporter? = nil
     ) -> Call {
-        var request = request
-        var details = details
         if details.row == nil, details.simulation == nil, let simulation = configuration.simulation, simulation.isOn {
             details.simulation = simulation
             if let address = simulatedAddress(of: request.url) { request.url = address }
@@ -98,7 +96,7 @@ extension CentralRequestManager {
         }
         details.partition = request.cachePartition ?? storage.partition
         // The manager's deadline is for calls that end by themselves.
-        let limit = request.deadline ?? configuration.deadline.flatMap { request.context.isLive ? nil : $0 }
+        let limit = request.deadline ?? (request.context.isLive ? nil : configuration.deadline)
         let accessories = request.hasNoSettings ? [] : request.accessories
         return Call(
             request, details: details, deadline: limit.map { pipeline.limits.clock.now() + $0 },

@@ -155,7 +155,10 @@ public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document:
 extension HTTPResponse {
     /// Whether there is nothing to decode: status 204 or 304, or a body that is empty or white space.
     var hasNoContent: Bool {
-        status == 204 || status == 304 || data.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+        guard status != 204, status != 304 else { return true }
+        return data.withUnsafeBytes { bytes in
+            bytes.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+        }
     }
 }
 

@@ -208,7 +208,10 @@ final class Engine: CallbackContext, @unchecked Sendable {
         guard failedStarts.isEmpty, answers.isEmpty, pipesWithNewChunks.isEmpty, mailbox.prepareToSleep() else {
             return 0
         }
-        let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, goOnDue, throttle?.due ?? .distantFuture)
+        // Of two each: for more, `min` makes an array.
+        var next = min(min(timer, idleWatch.next), goOnDue)
+        if let services { next = min(next, services.due) }
+        if let throttle { next = min(next, throttle.due) }
         guard next != .distantFuture else { return -1 }
         let end = MonotonicTime.now
         if now + Self.longTurn < end { noteLongTurn(until: end) }
