@@ -115,14 +115,13 @@ package struct CallClock: Sendable {
 
     /// The system's clock, which advances while the machine sleeps.
     package static let continuous = CallClock(
-        now: { beginning.duration(to: .now) }, sleep: { try await Task.sleep(for: min($0, longestSleep)) })
+        now: { .nanoseconds(MonotonicTime.withSleep.nanoseconds) },
+        sleep: { try await Task.sleep(for: min($0, longestSleep)) })
 
     package init(now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (Duration) async throws -> Void) {
         self.now = now
         self.sleep = sleep
     }
-
-    private static let beginning = ContinuousClock.now
 }
 
 /// Values with times, of which the earliest can be taken out. A value that is no longer wanted stays until ``keep(where:)``

@@ -167,7 +167,13 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         }
         return switch storage {
         case .fields(let fields): fields.contains { $0.value != nil && begins(Array($0.name.utf8)) }
-        case .wire(let head): WireLines.read(head) { $0.contains { begins($0.nameBytes) } }
+        case .wire(let head):
+            WireLines.read(head) { lines in
+                while let line = lines.next(where: { byte in beginnings.contains { $0[0] == byte } }) {
+                    if begins(line.nameBytes) { return true }
+                }
+                return false
+            }
         }
     }
 
@@ -306,23 +312,28 @@ private struct WireLines: Sequence, IteratorProtocol {
         return nil
     }
 
-    /// The next line with a name. Most lines are passed over by their first byte; continuation lines begin with white space.
+    /// The next line with a name.
     mutating func next(named name: String) -> Line? {
         let (first, length) = (name.utf8.first.map(lowercased), name.utf8.count)
+        while let line = next(where: { $0 == first }, length) { if line.hasName(name) { return line } }
+        return nil
+    }
+
+    /// The next line whose first byte, in lower case, passes, and whose name may have the length. Most lines are passed over by
+    /// their first byte; continuation lines begin with white space.
+    mutating func next(where passes: (UInt8) -> Bool, _ length: Int? = nil) -> Line? {
         while let byte = rest.first {
-            let end = rest.startIndex + length
-            if lowercased(byte) == first, end < rest.endIndex,
-                rest[end] == UInt8(ascii: ":") || rest[end].isFieldWhitespace
-            {
-                guard let line = next() else { return nil }
-                if line.hasName(name) { return line }
-                continue
-            }
+            if passes(lowercased(byte)), length.map(mayEndName) ?? true { return next() }
             guard let feed = Self.index(of: 0x0A, in: rest) else { break }
             rest = rest[(feed + 1)...]
             pastStatusLine = true
         }
         return nil
+    }
+
+    private func mayEndName(at length: Int) -> Bool {
+        let end = rest.startIndex + length
+        return end < rest.endIndex && (rest[end] == UInt8(ascii: ":") || rest[end].isFieldWhitespace)
     }
 
     /// The next line, including its continuation lines (obs-fold, RFC 9112 §5.2).

@@ -21,7 +21,7 @@ final class HedgeRace: Sendable {
         /// The numbers of those whose transfer has begun.
         var sent: Set<Int> = []
         var startedAt: Duration?
-        var alarms = [Alarm](repeating: Alarm(), count: 2)
+        var alarms = Alarms()
         var isOver = false
         var winner: Winner?
         /// Waits for the hedges, when the first request has brought nothing good.
@@ -51,6 +51,19 @@ final class HedgeRace: Sendable {
     }
 
     private static let (nextHedge, endOfPatience) = (0, 1)
+
+    /// The two alarms by their index. They are no array, which would have to be allocated for each call.
+    private struct Alarms {
+        private var hedge = Alarm()
+        private var patience = Alarm()
+
+        var indices: ClosedRange<Int> { nextHedge...endOfPatience }
+
+        subscript(index: Int) -> Alarm {
+            get { index == nextHedge ? hedge : patience }
+            _modify { if index == nextHedge { yield &hedge } else { yield &patience } }
+        }
+    }
 
     /// How long a first request that failed waits at least for its hedge.
     private static let patience = Duration.seconds(1)
