@@ -6,14 +6,16 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 
     @inlinable package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-    @inlinable package static var now: MonotonicTime { of(CLOCK_MONOTONIC) }
-
-    /// The time of a clock that advances while the machine sleeps, too, like `ContinuousClock`.
-    @inlinable package static var withSleep: MonotonicTime { of(CLOCK_BOOTTIME) }
-
-    @inlinable static func of(_ clock: clockid_t) -> MonotonicTime {
+    @inlinable package static var now: MonotonicTime {
         var time = timespec()
-        clock_gettime(clock, &time)
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+
+    /// The time of a clock that advances while the machine sleeps, too, as `ContinuousClock` does.
+    @inlinable package static var withSleep: MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
         return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 
