@@ -26,6 +26,7 @@ extension CallMetrics {
     private func update(from manager: CentralRequestManager, earlier: Series) async -> Series {
         let load = await manager.load
         count("lat_client_certificates_unchecked_total", load.uncheckedCertificates, in: manager)
+        count("lat_client_dictionary_saved_bytes_total", Int(load.dictionarySavedBytes), in: manager)
         if let outboxes = outboxes.living { await set(outboxes) }
         return set(load, earlier: earlier)
     }
