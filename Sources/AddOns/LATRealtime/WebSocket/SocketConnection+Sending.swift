@@ -54,8 +54,9 @@ extension SocketConnection {
     /// - Parameter isKept: whether ``takeUnsent()`` returns those that were not sent.
     func sendAtOnce(_ messages: [WebSocket.Message], isKept: Bool) throws {
         try sending.withLock { deflater in
-            for message in messages where state.withLock(\.isOpen) {
-                _ = try write(message, isKept: isKept, &deflater)
+            for message in messages {
+                let isSent = try state.withLock(\.isOpen) && write(message, isKept: isKept, &deflater)
+                if isKept, !isSent { state.withLock { $0.unsent.append((.max, message)) } }
             }
         }
     }
@@ -92,6 +93,7 @@ extension SocketConnection {
             write(.pong, payload, &state)
         }
         wakeSender()
+        if output.isOver { inbox.checkRoom() }
     }
 
     /// Wakes the first waiting sender when there is room; otherwise asks the engine for a call of ``drained()``.
@@ -122,11 +124,10 @@ extension SocketConnection {
         let compressed = compressed(payload, &deflater)
         return state.withLock { state in
             guard state.isOpen else { return false }
-            if let compressed {
-                compressed.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
-            } else {
-                append(opcode, payload, isCompressed: false, &state)
-            }
+            let isWritten =
+                compressed?.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
+                ?? append(opcode, payload, isCompressed: false, &state)
+            guard isWritten else { return false }
             guard isKept, options.reconnection != nil, options.resend == .unsent else { return true }
             let taken = output.takenCount
             if let first = state.unsent.first, first.end <= taken {
@@ -156,12 +157,13 @@ extension SocketConnection {
 
     /// Sends a control frame.
     func write(_ opcode: FrameReader.Opcode, _ payload: [UInt8], _ state: inout State) {
-        payload.withUnsafeBytes { append(opcode, $0, isCompressed: false, &state) }
+        _ = payload.withUnsafeBytes { append(opcode, $0, isCompressed: false, &state) }
     }
 
+    /// - Returns: `false` when the connection is over.
     private func append(
         _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool, _ state: inout State
-    ) {
+    ) -> Bool {
         output.write { bytes in
             let before = bytes.count
             state.writer.append(opcode, payload, isCompressed: isCompressed, to: &bytes)

@@ -62,7 +62,7 @@ final class SocketConnection: Sendable {
     let sending = Mutex<Deflater?>(nil)
     let observer: (any MessageObserver)?
     private let call: LiveCall
-    private let inbox: SocketInbox
+    let inbox: SocketInbox
 
     init(
         _ response: HTTPResponse, _ output: ConnectionOutput, _ agreement: WebSocketHandshake.Agreement,
@@ -119,7 +119,7 @@ final class SocketConnection: Sendable {
                     state.withLock { $0.hasInput = true }
                     reader.append(chunk)
                     while let event = try reader.next() {
-                        if handle(event) { try await inbox.waitForRoom(call) }
+                        if handle(event) { try await inbox.waitForRoom(call, output) }
                     }
                 }
             } catch let violation as WebSocketViolation {

@@ -16,12 +16,19 @@ final class SocketInbox: Sendable {
         var dropsSurplus = false
 
         var count: Int { messages.count - first }
-        var isFull: Bool { byteCount >= SocketInbox.byteLimit || count >= SocketInbox.countLimit }
+        var isFull: Bool { isFull(times: 1) }
+
+        func isFull(times factor: Int) -> Bool {
+            byteCount >= SocketInbox.byteLimit * factor || count >= SocketInbox.countLimit * factor
+        }
     }
 
     private let state = Mutex(State())
     fileprivate static let byteLimit = 256 << 10
     fileprivate static let countLimit = 1_024
+    /// How many times as much is kept once the connection is over. What has arrived then is read to its end without the reader,
+    /// because only the end tells the senders.
+    private static let factorAfterEnd = 64
 
     /// Whether the connection waits for the reader.
     var holdsUpConnection: Bool { state.withLock { $0.writer != nil } }
@@ -48,28 +55,32 @@ final class SocketInbox: Sendable {
         }
     }
 
-    /// Waits until the reader has made room.
+    /// Waits until the reader has made room, or the connection is over (``checkRoom()``).
     ///
     /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
-    func waitForRoom(_ call: LiveCall) async throws {
-        let writer = Waiter<Void>()
-        let mustWait = state.withLock { state in
-            guard state.isFull, !state.dropsSurplus, state.end == nil else { return false }
-            state.writer = writer
-            return true
+    func waitForRoom(_ call: LiveCall, _ output: ConnectionOutput) async throws {
+        while true {
+            let writer = Waiter<Void>()
+            let mustWait = state.withLock { state in
+                guard state.isFull(times: output.isOver ? Self.factorAfterEnd : 1), !state.dropsSurplus,
+                    state.end == nil
+                else { return false }
+                state.writer = writer
+                return true
+            }
+            guard mustWait else { return }
+            defer { state.withLock { $0.writer = nil } }
+            try await call.value(of: writer)
         }
-        guard mustWait else { return }
-        defer { state.withLock { $0.writer = nil } }
-        try await call.value(of: writer)
     }
+
+    /// Lets a connection that waits for room look again whether it has to.
+    func checkRoom() { state.withLock(\.writer)?.end(.success(())) }
 
     /// Lets the connection be read to its end, even if nobody reads the messages.
     func dropSurplus() {
-        let writer = state.withLock { state in
-            state.dropsSurplus = true
-            return state.writer
-        }
-        writer?.end(.success(()))
+        state.withLock { $0.dropsSurplus = true }
+        checkRoom()
     }
 
     /// Ends the effect of ``dropSurplus()``, for the next connection.

@@ -45,6 +45,9 @@ package final class ConnectionOutput: Sendable {
     /// How many bytes wait for the engine.
     package var pendingCount: Int { state.withLock { $0.bytes.count - $0.start } }
 
+    /// Whether the connection has ended, so that nothing more is sent.
+    package var isOver: Bool { state.withLock(\.isOver) }
+
     /// How many bytes the engine has taken since the beginning.
     package var takenCount: Int64 { state.withLock(\.taken) }
 
