@@ -60,4 +60,18 @@ import Testing
         try connection.sendAtOnce([.text("b"), .text("c")], isKept: true)
         #expect(connection.takeUnsent() == [.text("a"), .text("b"), .text("c")])
     }
+
+    @Test func pingWithoutReaderEndsInTime() async throws {
+        server.enqueue(.webSocket(many, .receive(.max)))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(pingInterval: nil))
+        try await eventually("a full inbox") { socket.session.inbox.holdsUpConnection }
+        let late = await failure { try await socket.ping(within: .milliseconds(50)) }
+        #expect(late?.kind == .timeout(.idle))
+        #expect(late?.message.contains("socket.messages") == true)
+        #expect(socket.session.latest?.state.withLock(\.pings.isEmpty) == true)
+        let reader = Task { try await socket.all() }
+        #expect(try await socket.ping() > .zero)
+        try await socket.close()
+        #expect(try await reader.value.count == 3_000)
+    }
 }

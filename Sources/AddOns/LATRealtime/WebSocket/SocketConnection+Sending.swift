@@ -71,18 +71,29 @@ extension SocketConnection {
     }
 
     /// Sends a ping, and returns the time until its pong.
-    func ping() async throws -> Duration {
+    func ping(within limit: Duration) async throws -> Duration {
         let answer = Waiter<Duration>()
-        let isSent = state.withLock { state -> Bool in
-            guard state.isOpen else { return false }
+        let payload = state.withLock { state -> [UInt8]? in
+            guard state.isOpen else { return nil }
             state.pingCount += 1
             let payload = withUnsafeBytes(of: state.pingCount.bigEndian) { Array($0) }
             state.pings.append(Ping(payload: payload, sentAt: .now, answer: answer))
             writePing(payload, &state)
-            return true
+            return payload
         }
-        guard isSent else { throw closedError }
+        guard let payload else { throw closedError }
+        let timer = call.schedule(after: limit) { [self] in answer.end(.failure(latePong(limit))) }
+        defer {
+            call.cancel(timer)
+            state.withLock { $0.pings.removeAll { $0.payload == payload } }
+        }
         return try await answer.value()
+    }
+
+    private func latePong(_ limit: Duration) -> NetworkError {
+        let advice =
+            inbox.holdsUpConnection ? ", which waits behind messages that nobody reads; read socket.messages" : ""
+        return error(.timeout(.idle), "no pong arrived within \(limit)\(advice)")
     }
 
     /// Called when there is room again.

@@ -61,7 +61,7 @@ final class SocketConnection: Sendable {
     /// locks only the state, never waits for a compression.
     let sending = Mutex<Deflater?>(nil)
     let observer: (any MessageObserver)?
-    private let call: LiveCall
+    let call: LiveCall
     let inbox: SocketInbox
 
     init(
@@ -304,7 +304,7 @@ final class SocketConnection: Sendable {
         return error(.connectionLost, "the WebSocket is closed\(why)")
     }
 
-    private func error(_ kind: NetworkError.Kind, _ message: String) -> NetworkError {
+    func error(_ kind: NetworkError.Kind, _ message: String) -> NetworkError {
         NetworkError(kind, message: message, request: call.request, response: response)
     }
 }

@@ -235,9 +235,9 @@ final class SocketSession: Sendable {
         try await waiter.value()
     }
 
-    func ping() async throws -> Duration {
+    func ping(within limit: Duration) async throws -> Duration {
         guard let connection = shared.withLock(\.connection) else { throw shared.withLock { closedError($0) } }
-        return try await connection.ping()
+        return try await connection.ping(within: limit)
     }
 
     /// The error for an operation that needs an open connection. While the next connection is being opened, the error of the

@@ -77,10 +77,15 @@ public final class WebSocket: Sendable {
 
     /// Sends a ping, and waits for its pong.
     ///
+    /// - Parameter limit: the longest wait. A pong arrives behind the messages before it, so that some loop has to read
+    ///   ``messages``. Default 30 s.
     /// - Returns: the time between the two.
-    /// - Throws: as `send(_:)`.
+    /// - Throws: as `send(_:)`; `NetworkError` of kind `timeout(.idle)` when no pong has arrived in time, which leaves the
+    ///   socket open.
     @discardableResult
-    public func ping() async throws -> Duration { try await session.ping() }
+    public func ping(within limit: Duration = .seconds(30)) async throws -> Duration {
+        try await session.ping(within: limit)
+    }
 
     // MARK: Closing
 
