@@ -165,6 +165,27 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// libcurl takes a connection that another request has joined for a pooled one, and repeats both requests.
+    @Test func postsThatShareALostConnectionAreNotRetried() async throws {
+        let server = try await FaultyHTTP2Server("lost-after-2")
+        try await withTransport(configuration()) { transport async throws in
+            async let first = transport.failure(of: request("POST", server.url("/first")))
+            async let second = transport.failure(of: request("POST", server.url("/second")))
+            #expect(try await [first.kind, second.kind] == [.connectionLost, .connectionLost])
+            #expect(server.lines("processed").count == 2)
+        }
+    }
+
+    @Test(arguments: methods)
+    func requestThatNeedsHTTP1IsRetried(method: String) async throws {
+        let server = try await FaultyHTTP2Server("needs-http1")
+        try await withTransport(configuration()) { transport async throws in
+            let response = try await transport.answer(to: request(method, server.url()))
+            #expect(response.text == (method == "GET" ? "GET 0" : "\(method) 3") && response.version == .http1_1)
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
     @Test func processedPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("goaway-after-effect")
         try await withTransport(configuration { $0.idleTimeout = .seconds(2) }) { transport async throws in

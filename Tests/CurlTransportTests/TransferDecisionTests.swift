@@ -13,7 +13,7 @@ import Testing
         var machine = TransferMachine(rules, isStream: isStream)
         _ = machine.submitted(nil, start)
         _ = machine.started(start)
-        _ = machine.connectionIsReady(start, opened: 1, sent: 0, isMultiplexed: false)
+        _ = machine.connectionIsReady(start, sent: 0, isMultiplexed: false)
         _ = machine.receivedHeadLine(start)
         return machine
     }
@@ -31,7 +31,7 @@ import Testing
         var machine = TransferMachine(.init(idleTimeout: 1_000, hasBody: true))
         _ = machine.submitted(nil, start)
         _ = machine.started(start)
-        _ = machine.connectionIsReady(start, opened: 1, sent: 0, isMultiplexed: false)
+        _ = machine.connectionIsReady(start, sent: 0, isMultiplexed: false)
         var now = start
         for (unsent, isSilent) in [(900, false), (100, false), (0, false), (0, true)] {
             now = now + 1_000

@@ -25,7 +25,6 @@ private final class Life {
     private var isOver = false
     private var isRefused = false
     // State of libcurl.
-    private var opened = 0
     private var sent = 0
     private var isConnected = false
     private var isFresh = false
@@ -187,14 +186,16 @@ private final class Life {
 
     private func connect() {
         guard machine.phase == .running || isOver, !hasHead || isChallenged else { return }
-        // libcurl leaves a connection that it has just opened only when the stream was refused.
-        if isConnected, !hasHead, mayHaveHadEffect, isFresh { mayHaveHadEffect = false }
+        // libcurl may repeat the refusal of an earlier connection.
+        var refusal = StreamRefusal()
+        if isConnected, !hasHead, chance(30) {
+            if machine.attempts.count == 1 { mayHaveHadEffect = false }
+            Array("REFUSED_STREAM, retrying a fresh connect".utf8).withUnsafeBytes { refusal.note($0) }
+        }
         let isRepetition = isConnected && !hasHead
         isFresh = chance(50)
-        if isFresh { opened += 1 }
-        let (opened, sent, isMultiplexed) = (opened, sent, isMultiplexed)
-        let readiness = machine.connectionIsReady(
-            now, opened: opened, sent: sent, isMultiplexed: isMultiplexed)
+        let (sent, isMultiplexed) = (sent, isMultiplexed)
+        let readiness = machine.connectionIsReady(now, sent: sent, refusal: refusal, isMultiplexed: isMultiplexed)
         if readiness == .refuse {
             check(isOver || isRefused || isRepetition, "a first connection was refused")
             if !isOver, !isRefused { moved() }
@@ -235,7 +236,7 @@ private final class Life {
         check((left == 0) == (rules.timeout == 0) && left <= rules.timeout, "\(left) ms are left")
         check(!isRefused, "a stopped request was repeated")
         machine.repeated(now)
-        (opened, sent, isConnected, quietSince, mayHaveHadEffect) = (0, 0, false, nil, false)
+        (sent, isConnected, quietSince, mayHaveHadEffect) = (0, false, nil, false)
     }
 
     private func moved() { if !isSuspended, !isReaderBehind { quietSince = now } }

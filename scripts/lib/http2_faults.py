@@ -5,6 +5,7 @@ Prints its port, then a line for each request that it processed (METHOD PATH CON
 """
 import socket
 import ssl
+import struct
 import sys
 import threading
 
@@ -33,6 +34,7 @@ class Connection:
         self.open = {}  # the method, path and body length of each stream
         self.bodies = {}  # the letter that each body repeats, and the number of bytes left
         self.is_ending = False
+        self.processed = 0
 
     def run(self):
         if behaviour == "streams-0":
@@ -84,6 +86,8 @@ class Connection:
         method, path, _ = self.open[stream]
         if behaviour == "refuse-second" and number % 2 == 0 or behaviour == "refuse-all":
             self.refuse(stream)
+        elif behaviour == "needs-http1":
+            self.refuse(stream, ErrorCodes.HTTP_1_1_REQUIRED)
         elif behaviour == "goaway-error" and self.number == 1:
             self.go_away(0, ErrorCodes.ENHANCE_YOUR_CALM)
         elif behaviour == "goaway-all":
@@ -96,10 +100,10 @@ class Connection:
             say("processed", method, path, self.number, 0)
             self.go_away(stream)
 
-    def refuse(self, stream):
+    def refuse(self, stream, code=ErrorCodes.REFUSED_STREAM):
         method, path, _ = self.open.pop(stream)
         say("refused", method, path, self.number)
-        self.h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+        self.h2.reset_stream(stream, code)
 
     def answer_and_reset(self, stream):
         """Sends the response that the path /CODE/SIZE/LENGTH/END describes, and RST_STREAM in the same write or the next."""
@@ -131,6 +135,13 @@ class Connection:
             return self.answer_and_reset(stream)
         method, path, length = self.open.pop(stream)
         say("processed", method, path, self.number, length)
+        if behaviour == "lost-after-2" and self.number == 1:
+            self.processed += 1
+            if self.processed == 2:
+                # Closing resets the connection.
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                raise ConnectionAbortedError
+            return
         headers = [(":status", "200")]
         if behaviour.startswith("head-"):
             size = int(behaviour.removeprefix("head-"))
@@ -165,9 +176,26 @@ class Connection:
                     del self.bodies[stream]
 
 
+def answer_in_http1(sock, number):
+    with sock.makefile("rb") as lines:
+        method, path, _ = lines.readline().decode().split()
+        length = 0
+        while line := lines.readline().strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        lines.read(length)
+    say("processed", method, path, number, length)
+    body = f"{method} {length}"
+    sock.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+
+
 def serve(sock, number):
     try:
-        Connection(context.wrap_socket(sock, server_side=True), number).run()
+        sock = context.wrap_socket(sock, server_side=True)
+        if sock.selected_alpn_protocol() == "h2":
+            Connection(sock, number).run()
+        else:
+            answer_in_http1(sock, number)
     except (OSError, h2.exceptions.ProtocolError) as error:
         say("ended", type(error).__name__, error)
     finally:

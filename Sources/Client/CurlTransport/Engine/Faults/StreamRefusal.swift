@@ -8,11 +8,15 @@ internal import HTTPCore
 /// The log costs a few microseconds for each request, so it is on only where streams are possible and the method is not
 /// idempotent. The log contains the number of the request's stream, and for a `GOAWAY` the number of the last stream
 /// that the server accepted; it refused later streams. libcurl 8 also logs a stream that was reset with
-/// `REFUSED_STREAM`; 7.88 does not on a pooled connection.
-struct StreamRefusal {
+/// `REFUSED_STREAM`. 7.88 does so only on a connection that it opened for this request and that no other request has joined:
+/// any other connection it gives up in the same words when it was lost.
+struct StreamRefusal: Sendable {
     /// The number of the request's stream; 0 before it has one.
     private var stream = 0
     private(set) var isRefused = false
+    /// Whether libcurl says that it repeats the request because the stream was refused, or because the server wants it in
+    /// HTTP/1.1 (`HTTP_1_1_REQUIRED`).
+    private(set) var isRepeatedByLibcurl = false
 
     /// Reads a line of the log.
     mutating func note(_ line: UnsafeRawBufferPointer) {
@@ -30,6 +34,10 @@ struct StreamRefusal {
                 ?? Self.number(in: line, after: "received GOAWAY, error=", last: true)
         {
             isRefused = isRefused || stream > last
+        } else if Self.begins(line, with: "REFUSED_STREAM, retrying")
+            || Self.begins(line, with: "Downgrades to HTTP/1.1")
+        {
+            isRepeatedByLibcurl = true
         }
     }
 
@@ -44,11 +52,14 @@ struct StreamRefusal {
             || isIdempotent && text.contains("reset by curl (error 0xb ENHANCE_YOUR_CALM)")
     }
 
+    private static func begins(_ line: UnsafeRawBufferPointer, with text: StaticString) -> Bool {
+        guard let start = line.baseAddress, line.count >= text.utf8CodeUnitCount else { return false }
+        return memcmp(start, text.utf8Start, text.utf8CodeUnitCount) == 0
+    }
+
     /// Returns the first or last number after the text that a line must begin with; `nil` when it begins otherwise.
     private static func number(in line: UnsafeRawBufferPointer, after text: StaticString, last: Bool = false) -> Int? {
-        guard let start = line.baseAddress, line.count >= text.utf8CodeUnitCount,
-            memcmp(start, text.utf8Start, text.utf8CodeUnitCount) == 0
-        else { return nil }
+        guard begins(line, with: text) else { return nil }
         let rest = line[text.utf8CodeUnitCount...].split { !(0x30...0x39).contains($0) }
         return (last ? rest.last : rest.first).flatMap { Int(String(decoding: $0, as: UTF8.self)) }
     }

@@ -75,8 +75,7 @@ extension Engine {
         }
         if let use = transfer.addresses { noteConnection(of: transfer, use, handle, to: address) }
         let readiness = transfer.machine.connectionIsReady(
-            now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
-            isRefused: transfer.streamRefusal.isRefused,
+            now, sent: handle.long(CURLINFO_REQUEST_SIZE), refusal: transfer.streamRefusal,
             // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamRefusal = StreamRefusal()

@@ -80,10 +80,6 @@ struct Attempts: Sendable {
     private var connectionsUsedBefore = 0
     /// `CURLINFO_REQUEST_SIZE` when the current connection was taken.
     private var bytesSentBefore = 0
-    /// `CURLINFO_NUM_CONNECTS` at that time, and whether the connection was opened for this transfer. Both are recorded
-    /// only for methods that are not idempotent.
-    private var connectionsOpened = 0
-    private var isOnFreshConnection = false
 
     /// How many connections the request used, at least one.
     var count: Int { max(1, connectionsUsedBefore + connectionsUsed) }
@@ -92,29 +88,20 @@ struct Attempts: Sendable {
     /// pooled connection is dead, libcurl repeats even a request that may have been processed.
     ///
     /// - Parameters:
-    ///   - opened: The number of connections opened for the transfer (`CURLINFO_NUM_CONNECTS`).
     ///   - sent: The number of request bytes sent (`CURLINFO_REQUEST_SIZE`).
-    ///   - isRefused: Whether the server said that it did not process the request.
+    ///   - refusal: What libcurl's log says.
     mutating func mayUseConnection(
-        _ rules: TransferMachine.Rules, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int,
-        isRefused: Bool = false, isMultiplexed: @autoclosure () -> Bool
+        _ rules: TransferMachine.Rules, sent: @autoclosure () -> Int, refusal: StreamRefusal = StreamRefusal(),
+        isMultiplexed: @autoclosure () -> Bool
     ) -> Bool {
         connectionsUsed += 1
         defer { hasHead = false }
-        // With the exception below, only a refused stream makes libcurl give up a connection that it has just opened.
-        let wasOnFreshConnection = isOnFreshConnection
-        if !rules.isIdempotent {
-            let opened = opened()
-            isOnFreshConnection = opened > connectionsOpened
-            connectionsOpened = opened
-        }
         // After a head, libcurl uses the connection to answer a challenge, not to repeat the request.
         guard connectionsUsed > 1, !hasHead else { return true }
         repetitions += 1
         let sent = sent()
-        // A fresh connection that libcurl gives up proves a refusal only the first time: after one refusal, libcurl
-        // 7.88 gives up a fresh connection for any reason.
-        let fate = fate(sent: sent, isRefused: isRefused || wasOnFreshConnection && count == 2)
+        // libcurl 7.88 may name a refusal that it remembers from an earlier attempt.
+        let fate = fate(sent: sent, isRefused: refusal.isRefused || refusal.isRepeatedByLibcurl && count == 2)
         bytesSentBefore = sent
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: isMultiplexed())
             .allowsRepetition(repetitions)
@@ -147,6 +134,5 @@ struct Attempts: Sendable {
         connectionsUsed = 0
         repetitions = 0
         bytesSentBefore = 0
-        connectionsOpened = 0
     }
 }

@@ -12,7 +12,7 @@ import Platform
 /// | `new` | with its caller | ``submitted(_:_:)`` |
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
-/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:coded:)``, ``checkSilence(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
+/// | `running` | with libcurl: ``connectionIsReady(_:sent:refusal:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:coded:)``, ``checkSilence(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
 /// ``ended()`` ends any phase and says whether the caller must still be answered. The caller of a stream was answered at
@@ -255,15 +255,15 @@ struct TransferMachine: Sendable {
     }
 
     /// Records that a connection is ready. Returns whether the request may be sent on it. The parameters are those of
-    /// ``Attempts/mayUseConnection(_:opened:sent:isRefused:isMultiplexed:)``.
+    /// ``Attempts/mayUseConnection(_:sent:refusal:isMultiplexed:)``.
     mutating func connectionIsReady(
-        _ now: MonotonicTime, opened: @autoclosure () -> Int, sent: @autoclosure () -> Int, isRefused: Bool = false,
+        _ now: MonotonicTime, sent: @autoclosure () -> Int, refusal: StreamRefusal = StreamRefusal(),
         isMultiplexed: @autoclosure () -> Bool
     ) -> Readiness {
         guard !isStopped else { return .refuse }
         lastActivity = now
         let isAllowed = attempts.mayUseConnection(
-            rules, opened: opened(), sent: sent(), isRefused: isRefused, isMultiplexed: isMultiplexed())
+            rules, sent: sent(), refusal: refusal, isMultiplexed: isMultiplexed())
         guard isAllowed else { return stop(.refuse) }
         return isSuspended ? .sendPaused : .send
     }
