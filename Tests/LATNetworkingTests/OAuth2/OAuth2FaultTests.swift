@@ -169,6 +169,62 @@ import Testing
         #expect(store.stored.value?.access == "c" && store.stored.value?.refresh == "r2")
     }
 
+    private func revocable(_ oauth: OAuth2) -> OAuth2 {
+        var metadata = OAuth2Metadata(oauth.settings)
+        metadata.revocation = server.url("/revoke")
+        oauth.state.withLock { $0.metadata = metadata }
+        return oauth
+    }
+
+    /// Another process has renewed the token.
+    @Test func signOutRevokesTheTokenOfTheStore() async throws {
+        let store = TestStore()
+        server.route("POST", "/revoke") { _ in .status(200) }
+        store.stored.change { $0 = OAuth2.Token(access: "a", refresh: "r1") }
+        let oauth = try revocable(OAuth2.make(settings(), store: store))
+        #expect(await oauth.needsRefresh == false)
+        store.stored.change { $0 = OAuth2.Token(access: "b", refresh: "r2") }
+        let manager = try CentralRequestManager.make()
+        #expect(try await oauth.signOut(on: manager))
+        #expect(server.requests.map(\.text).map { $0.contains("token=r2") } == [true])
+        #expect(store.stored.value == nil && oauth.token == nil)
+    }
+
+    /// The user has signed in with another process, or out, while a token waited to be stored.
+    @Test(arguments: [true, false], ["apply", "renew", "signOut"])
+    func unsavedTokenDoesNotReplaceALaterOne(isSignedIn: Bool, next: String) async throws {
+        let (clock, store) = (WallClock(), TestStore())
+        let count = tokens([#"{"access_token":"b","refresh_token":"r2","expires_in":100}"#])
+        server.route("POST", "/revoke") { _ in .status(200) }
+        store.stored.change {
+            $0 = OAuth2.Token(access: "a", refresh: "r1", issued: clock.now, expires: clock.now.addingTimeInterval(10))
+        }
+        let device = settings { ($0.grant, $0.deviceURL) = (.deviceCode, server.url("/device")) }
+        let oauth = try revocable(OAuth2.make(device, store: store, clock: clock, warnings: Box([])))
+        let manager = try CentralRequestManager.make(oauth)
+        clock.advance(by: 9)
+        store.isFull.change { $0 = true }
+        #expect(try await call(manager) == 200)
+        store.isFull.change { $0 = false }
+        let later =
+            isSignedIn
+            ? OAuth2.Token(access: "of another", refresh: "r9", expires: clock.now.addingTimeInterval(10_000)) : nil
+        store.stored.change { $0 = later }
+        switch next {
+        case "apply":
+            clock.advance(by: 11)
+            #expect((try? await call(manager)) == (isSignedIn ? 200 : nil))
+        case "renew":
+            clock.advance(by: 95)
+            #expect((try? await call(manager)) == (isSignedIn ? 200 : nil))
+        default:
+            try await oauth.signOut(on: manager)
+            #expect(server.requests.last?.text.contains(isSignedIn ? "token=r9" : "token=r2") == true)
+        }
+        let left = next == "signOut" ? nil : later
+        #expect(store.stored.value == left && oauth.token == left && count.value == 1)
+    }
+
     @Test func unreadableStoreIsTheError() async throws {
         struct Broken: OAuth2.TokenStore {
             struct Locked: Error {}

@@ -49,6 +49,9 @@ extension OAuth2 {
             return expires.timeIntervalSince(now) > min(leeway.inSeconds, lifetime / 4)
         }
 
+        /// Whether both are the same for the server. The times are not compared: a file keeps them less exactly.
+        func isSame(as other: Token?) -> Bool { access == other?.access && refresh == other?.refresh }
+
         func hasEnded(at now: Date) -> Bool { expires.map { $0 <= now } ?? false }
     }
 

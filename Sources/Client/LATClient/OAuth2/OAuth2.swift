@@ -30,11 +30,20 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
     /// The settings, which a row of the table may have, too (`oauth2`).
     public typealias Settings = DomainTable.OAuth2Rule
 
+    /// A token that is not in the store, because storing failed.
+    struct Unsaved {
+        let token: Token
+        /// What the store had instead, and whether that is known.
+        let stored: Token?
+        let isStoredKnown: Bool
+        /// When storing was tried last.
+        var tried: Date
+    }
+
     struct State {
         var token: Token?
         var isLoaded = false
-        /// The token that is not in the store, because storing failed, and when it was tried last.
-        var unsaved: (token: Token, at: ContinuousClock.Instant)?
+        var unsaved: Unsaved?
         var metadata: OAuth2Metadata?
 
         mutating func use(_ token: Token) {
@@ -116,17 +125,17 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
         let before = token
         try await exclusively {
             // Another manager or process may have renewed the token while this one waited, or signed out. Its refresh token
-            // counts, also when its access token has ended. The times are not compared: a file keeps them less exactly.
-            var current = self.token
-            if let store = self.store, self.state.withLock({ $0.unsaved == nil }) {
-                let stored = try await store.token()
-                if stored?.access != current?.access || stored?.refresh != current?.refresh {
-                    self.state.withLock { $0.token = stored }
-                    current = stored
-                }
+            // counts, also when its access token has ended.
+            do {
+                try await self.takeStored()
+            } catch {
+                guard self.state.withLock({ $0.unsaved != nil }) else { throw error }
             }
-            let isAnother = current?.access != before?.access || current?.refresh != before?.refresh
-            if isAnother, let current, current.isFresh(at: self.clock(), leeway: self.settings.leeway) { return }
+            if let current = self.token, !current.isSame(as: before),
+                current.isFresh(at: self.clock(), leeway: self.settings.leeway)
+            {
+                return
+            }
             try await self.renew(on: manager)
         }
     }
@@ -143,7 +152,10 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
             } catch let error as NetworkError {
                 guard (error.underlying as? Failure)?.reason == .invalidGrant else { throw error }
                 // It is of no use any more. Asking again would look like an attack to the server.
-                state.withLock { $0.token?.refresh = nil }
+                state.withLock { state in
+                    state.token?.refresh = nil
+                    state.unsaved = nil
+                }
                 try? await store?.store(token?.hasEnded(at: clock()) == false ? token : nil)
                 guard settings.effectiveGrant == .clientCredentials else { throw error }
             }
@@ -177,12 +189,15 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
         try await load()
         let last = Mutex<Token?>(nil)
         try await exclusively {
+            // Another process may have renewed the token since. A store that cannot be read is emptied all the same.
+            let before = self.token
+            try? await self.takeStored()
             try await self.store?.store(nil)
             let token = self.state.withLock { state in
                 defer { (state.token, state.unsaved) = (nil, nil) }
                 return state.token
             }
-            last.withLock { $0 = token }
+            last.withLock { $0 = token ?? before }
         }
         guard let token = last.withLock(\.self) else { return false }
         return (try? await OAuth2Exchange(self, manager).revoke(token.refresh ?? token.access)) ?? false
@@ -202,6 +217,17 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
         }
     }
 
+    /// Uses the token of the store if another process has put it there, or none if that one has signed out. The lock is held.
+    private func takeStored() async throws {
+        guard let store, state.withLock({ $0.unsaved?.isStoredKnown ?? true }) else { return }
+        let stored = try await store.token()
+        state.withLock { state in
+            let known = state.unsaved.map(\.stored) ?? state.token
+            guard stored.map({ !$0.isSame(as: known) }) ?? (known != nil) else { return }
+            (state.token, state.unsaved) = (stored, nil)
+        }
+    }
+
     func exclusively(_ work: @escaping @Sendable () async throws -> Void) async throws {
         try await turns.run { [store] in
             if let store { try await store.exclusively(work) } else { try await work() }
@@ -216,9 +242,13 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
             try await store?.store(token)
             state.withLock { $0.use(token) }
         } catch {
+            var stored: Token?
+            var isStoredKnown = true
+            do { stored = try await store?.token() } catch { isStoredKnown = false }
+            let unsaved = Unsaved(token: token, stored: stored, isStoredKnown: isStoredKnown, tried: clock())
             state.withLock { state in
                 state.use(token)
-                state.unsaved = (token, ContinuousClock.now)
+                state.unsaved = unsaved
             }
             let reason = (error as? NetworkError)?.message ?? "\(error)"
             warningHandler(
@@ -232,15 +262,16 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
 
     /// Stores a token that could not be stored, at most every 10 seconds.
     private func saveAgain() async {
-        let now = ContinuousClock.now
+        let now = clock()
         let unsaved = state.withLock { state -> Token? in
-            guard let unsaved = state.unsaved, now - unsaved.at >= .seconds(10) else { return nil }
-            state.unsaved?.at = now
+            guard let unsaved = state.unsaved, abs(now.timeIntervalSince(unsaved.tried)) >= 10 else { return nil }
+            state.unsaved?.tried = now
             return unsaved.token
         }
         guard let unsaved, let store else { return }
         try? await exclusively {
-            // A later token, or signing out, has taken its place meanwhile.
+            try await self.takeStored()
+            // A later token, or signing out, here or in another process, has taken its place meanwhile.
             guard self.state.withLock({ $0.unsaved?.token == unsaved }) else { return }
             try await store.store(unsaved)
             self.state.withLock { $0.unsaved = nil }
