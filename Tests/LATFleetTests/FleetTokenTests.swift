@@ -120,6 +120,77 @@ struct FleetTokenTests {
         #expect(!(try redis.cli("HGETALL", "lat:token:o")).contains("secret"))
     }
 
+    /// A Redis that takes no writes for a while: after the renewal, or already before it.
+    @Test(arguments: [false, true]) func replacedRefreshTokenIsPresentedOnce(isAlone: Bool) async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        let presented = Box<[Int]>([])
+        server.route("POST", "/token") { request in
+            let number = request.text.split(separator: "refresh_token=r").last.flatMap { Int($0.prefix(1)) } ?? -1
+            presented.change { $0.append(number) }
+            if number == 0 { _ = try? redis.cli("CONFIG", "SET", "min-replicas-to-write", "1") }
+            return .json(#"{"access_token":"a\#(number + 1)","refresh_token":"r\#(number + 1)","expires_in":3600}"#)
+        }
+        server.route("GET", "/data") { request in
+            request.headers["Authorization"] == "Bearer a1" ? .text("data") : .status(401)
+        }
+        var settings = OAuth2.Settings(tokenURL: server.url("/token"), clientID: "c")
+        (settings.grant, settings.deviceURL) = (.deviceCode, server.url("/device"))
+        let sessions = try [OAuth2(settings), OAuth2(settings)]
+        for session in sessions { try await session.adopt(OAuth2.Token(access: "a0", refresh: "r0")) }
+        let rest = Box(sessions)
+        try await withManagers(2, redis) { configuration, fleet in
+            var session = sessions[0]
+            rest.change { session = $0.removeLast() }
+            configuration.authenticator = try fleet.authenticator("o", sharing: session, key: Self.key)
+        } _: { fleet in
+            if isAlone { try redis.cli("CONFIG", "SET", "min-replicas-to-write", "1") }
+            #expect(try await fleet[0].startRequest("GET", server.url("/data")).status == 200)
+            #expect(try redis.cli("EXISTS", "lat:token:o") == "0")
+            try redis.cli("CONFIG", "SET", "min-replicas-to-write", "0")
+            if isAlone {
+                try await eventually("a stored token") { try redis.cli("EXISTS", "lat:token:o") == "1" }
+            }
+            #expect(try await fleet[1].startRequest("GET", server.url("/data")).status == 200)
+            #expect(presented.value == [0])
+            #expect(fleet.counter(isAlone ? "tokens.alone" : "tokens.renewed") == 1)
+        }
+    }
+
+    /// A token that comes while the request gets the one before.
+    @Test func requestHasTheNumberOfItsToken() async throws {
+        actor Slow: SharedTokenAuthenticator {
+            let (isApplying, gate) = (Event(), Event())
+            private var token = "old"
+
+            func apply(to request: inout HTTPRequest) async {
+                isApplying.happen()
+                await gate.wait()
+                request.headers["Authorization"] = token
+            }
+            func refresh() async throws {}
+            func exportToken() -> String? { token }
+            func adopt(_ token: String) { self.token = token }
+        }
+        let redis = try await RedisServer()
+        try await withFleet(redis.patient()) { fleet in
+            let session = Slow()
+            let shared = SharedToken(fleet, name: "t", key: Self.key)
+            let authenticator = FleetAuthenticator(session, shared)
+            let applied = Task {
+                var request = HTTPRequest("GET", "http://h/")
+                try await authenticator.apply(to: &request)
+                return request
+            }
+            await session.isApplying.wait()
+            let renewal = Task { try await authenticator.refresh() }
+            try await renewal.value
+            session.gate.happen()
+            let request = try await within { try await applied.value }
+            #expect(request.userInfo["fleet token t"]?.int == 1)
+        }
+    }
+
     @Test func newProcessBeginsWithTheToken() async throws {
         let redis = try await RedisServer()
         let tokens = try TokenServer()

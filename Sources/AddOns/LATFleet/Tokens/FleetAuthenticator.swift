@@ -18,9 +18,16 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         /// The task that reads the fleet's token, while it runs.
         var reading: Task<Void, Never>?
         var hasRead = false
+        /// The generation before the present token, while Redis does not have this token.
+        var unshared: Int64?
+        /// Whether a task stores it.
+        var isSharing = false
         /// Ends the wait for another process' renewal.
         var alarm: Waiter<Void>?
         var subscription: FleetSubscription?
+
+        /// Whether the present token is the newest, and Redis does not have it.
+        var isUnshared: Bool { unshared == generation }
     }
 
     private let inner: Inner
@@ -46,7 +53,8 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     /// The time limit of one renewal: that of the app, but no more than a lease can outlast.
     private var renewalLimit: Duration { min(inner.refreshTimeout, .seconds(14 * 86_400)) }
 
-    /// The lease outlasts any renewal, so that no two processes present the same refresh token.
+    /// The lease outlasts any renewal, and is given back only with the new token or after a failure, so that no two processes
+    /// present the same refresh token.
     private var lease: Duration { renewalLimit + .seconds(5) }
 
     /// Time for another process' renewal, and then for one of this process.
@@ -61,9 +69,14 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     func apply(to request: inout HTTPRequest) async throws {
         if !state.withLock(\.hasRead) { await adoptNewest() }
-        let number = state.withLock(\.number)
-        try await inner.apply(to: &request)
-        request.userInfo[mark] = .int(Int64(number))
+        while true {
+            let number = state.withLock(\.number)
+            var applied = request
+            try await inner.apply(to: &applied)
+            applied.userInfo[mark] = .int(Int64(number))
+            // Otherwise another token has come meanwhile, and this may be either.
+            guard number != state.withLock(\.number) else { return request = applied }
+        }
     }
 
     var needsRefresh: Bool {
@@ -166,36 +179,89 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     private static var pollInterval: Duration { .milliseconds(500) }
 
     private func renewAlone(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
-        try await limited(refresh)
-        state.withLock { $0.number += 1 }
-        renewedAlone.add()
+        try await limited { [self] in
+            try await refresh()
+            hasRenewed(renewedAlone)
+        }
     }
 
-    /// Renews for all processes.
+    /// Renews for all processes. A renewal that fails after its limit ends the lease only then.
     private func lead(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
-        var isStored = false
-        defer { if !isStored { token.release() } }
         do {
-            try await limited(refresh)
+            try await limited { [self] in
+                do {
+                    try await refresh()
+                } catch {
+                    token.release()
+                    throw error
+                }
+                hasRenewed(renewed)
+            }
         } catch {
             failed.add()
             throw error
         }
-        renewed.add()
-        let generation = state.withLock { state in
+        await share()
+    }
+
+    // MARK: Sharing
+
+    private func hasRenewed(_ counter: FleetCounter) {
+        counter.add()
+        let wasSharing = state.withLock { state in
             state.number += 1
-            return state.generation
+            state.unshared = state.generation
+            defer { state.isSharing = true }
+            return state.isSharing
         }
+        if !wasSharing { keepSharing() }
+    }
+
+    /// Stores the present token for the other processes, unless there is a newer one. ``keepSharing()`` goes on when Redis does
+    /// not take it.
+    private func share() async {
+        let (number, generation, isUnshared) = state.withLock { ($0.number, $0.generation, $0.isUnshared) }
+        guard isUnshared else { return }
         do {
-            guard let exported = try await inner.exportToken(),
+            if let exported = try await inner.exportToken() {
                 let stored = try await token.store(exported, after: generation)
-            else { return }
-            isStored = true
-            state.withLock { $0.generation = max($0.generation, stored) }
+                state.withLock { $0.generation = max($0.generation, stored ?? 0) }
+            } else {
+                token.release()
+            }
+        } catch is FleetError {
+            return
         } catch {
             // This process has its token all the same.
+            token.release()
             token.warnOfExport(error)
         }
+        state.withLock { if $0.number == number { $0.unshared = nil } }
+    }
+
+    /// Stores the present token until Redis has it or a newer one. Its refresh token is the only one that is left, and other
+    /// processes would present the one that was used.
+    private func keepSharing() {
+        let end = limits.clock.now() + lease
+        Task { [weak self] in
+            var backoff = Backoff(first: .milliseconds(50), longest: .seconds(10))
+            repeat {
+                try? await Task.sleep(for: .milliseconds(50) + backoff.next(chance: .random(in: 0...1)))
+            } while await self?.sharesAgain(warningAfter: end) == true
+        }
+    }
+
+    private func sharesAgain(warningAfter end: Duration) async -> Bool {
+        let (isUnshared, isRenewing) = state.withLock { state in
+            state.isSharing = state.isUnshared && !token.isShutDown
+            return (state.isSharing, state.renewals > 0)
+        }
+        // A renewal shares its own token.
+        if isUnshared, !isRenewing {
+            await share()
+            if limits.clock.now() > end, state.withLock(\.isUnshared) { token.warnOfLoss() }
+        }
+        return isUnshared
     }
 
     /// Renews within the time limit of the authenticator.

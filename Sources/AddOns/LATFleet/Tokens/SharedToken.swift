@@ -30,6 +30,7 @@ final class SharedToken: Sendable {
     private let channel: String
     private let hasWarnedOfKey = Atomic(false)
     private let hasWarnedOfExport = Atomic(false)
+    private let hasWarnedOfLoss = Atomic(false)
 
     /// How long a token is kept, in milliseconds. A process that finds none renews its own.
     private static let lifetime: Int64 = 86_400_000
@@ -49,6 +50,9 @@ final class SharedToken: Sendable {
     }
 
     func counter(_ name: String) -> FleetCounter { fleet.counters.counter(name) }
+
+    /// Whether nothing is stored any more.
+    var isShutDown: Bool { fleet.redis.status.state == .shutDown }
 
     /// Calls a closure when the token or the lease may have changed.
     func observe(_ receive: @escaping @Sendable () -> Void) -> FleetSubscription {
@@ -90,14 +94,15 @@ final class SharedToken: Sendable {
     /// Stores a renewed token and ends the lease.
     ///
     /// - Returns: its generation; `nil` when it was not stored, because another process holds the lease or has stored a
-    ///   newer token, or the Redis does not reply.
+    ///   newer token.
+    /// - Throws: ``FleetError`` when the Redis does not store it; the error of the encoding.
     func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
         let sealed = try seal(JSONEncoder().encode(token))
         let arguments: [RedisArgument] = [
             .text(owner), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
         ]
-        let reply = try? await fleet.redis.run(Self.storeScript, keys: keys, arguments, .write)
-        return reply?.integer.flatMap { $0 > 0 ? $0 : nil }
+        let reply = try await fleet.redis.run(Self.storeScript, keys: keys, arguments, .write)
+        return reply.integer.flatMap { $0 > 0 ? $0 : nil }
     }
 
     /// Ends the lease without a token. Also works when the task is cancelled.
@@ -147,6 +152,14 @@ final class SharedToken: Sendable {
             once: hasWarnedOfExport,
             "the token \"\(name)\" was renewed, but it is not shared: exportToken() or the encoding of its value threw "
                 + "\(type(of: error)); the other processes renew their own")
+    }
+
+    /// Reports, once, that a renewed token has not been stored for long.
+    func warnOfLoss() {
+        warn(
+            once: hasWarnedOfLoss,
+            "the token \"\(name)\" was renewed, but Redis does not store it, so other processes may present a refresh token "
+                + "that was used; make it writable: storing is tried again until then")
     }
 
     private func warn(once hasWarned: borrowing Atomic<Bool>, _ message: String) {
