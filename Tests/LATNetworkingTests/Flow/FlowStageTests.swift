@@ -42,6 +42,47 @@ import Testing
         #expect(server.requestCount == 4)
     }
 
+    /// Who repeats "create it if there is none" may be told that there is one: its own.
+    @Test(arguments: ["If-None-Match", "If-Match"])
+    func conditionThatTheFirstRequestMayHaveChangedIsNoAnswer(name: String) async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make {
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+        }
+        func put() async -> NetworkError? {
+            await failure {
+                try await manager.startRequest("PUT", server.url("/o"), body: .text("x"), headers: [name: "*"])
+            }
+        }
+        server.enqueue(.noReply, .status(412))
+        let error = await put()
+        #expect(error?.kind == .connectionLost)
+        #expect(error?.message.contains("412") == true && error?.attempts == 2)
+        server.enqueue(.status(502), .status(412))
+        #expect(await put()?.response?.status == 502)
+        // Nobody has sent it before.
+        server.enqueue(.status(412))
+        #expect(await put()?.response?.status == 412)
+        #expect(server.requestCount == 5)
+    }
+
+    /// The engine repeats a request on another connection only when its answer is the same then.
+    @Test func conditionalRequestThatIsLostOnAKeptConnectionIsNotRepeated() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make { _ in }
+        for headers in [[:], ["If-Match": "\"1\""]] as [HTTPHeaders] {
+            server.enqueue(.text("opens a connection"), .noReply)
+            _ = try await manager.startRequest("GET", server.url())
+            server.fallback { _ in .text("repeated") }
+            let error = await failure {
+                try await manager.startRequest("PUT", server.url("/o"), body: .text("x"), headers: headers)
+            }
+            #expect(error?.kind == (headers.isEmpty ? nil : .connectionLost))
+        }
+        #expect(server.requestCount == 5)
+    }
+
     @Test func idempotencyKeyIsTheSameInAllAttempts() async throws {
         let server = try MockServer()
         server.enqueue(.noReply, .noReply, .text("ok"))

@@ -83,4 +83,10 @@ public struct HTTPRequest: Sendable, Hashable {
 
     /// Whether no setting besides method, URL, headers and body was ever set.
     package var hasNoSettings: Bool { options.isStandard && context.isStandard }
+
+    /// Whether a repetition may get another answer because of what the request itself has done: it changes what its condition is
+    /// about (RFC 9110 §13.1).
+    package var mayFailAfterItself: Bool {
+        !method.isSafe && ["If-Match", "If-None-Match", "If-Unmodified-Since"].contains { headers.contains($0) }
+    }
 }

@@ -22,6 +22,7 @@ final class RetryStage: Stage {
         var state = RetryState(
             policy: policy, retries: request.retries ?? policy.retries, deadline: call.deadline)
         budget.deposit()
+        var earlier: Result<HTTPResponse, NetworkError>?
         while true {
             let answer: Result<HTTPResponse, NetworkError>
             do {
@@ -45,16 +46,34 @@ final class RetryStage: Stage {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
                 let attempts = call.attempts
-                switch answer {
+                switch final(answer, after: earlier, call) {
                 case .success(var response):
                     response.attempts = max(1, attempts)
                     return response
                 case .failure(let error): throw error.counting(attempts: max(attempts, error.attempts))
                 }
             }
+            earlier = outcome
             if case .success(let response) = answer { await call.reportBody(ofRepeated: response) }
             call.watch?.record(.retrying(after: wait))
             try await clock.wait(wait, for: call)
+        }
+    }
+
+    /// The answer that is delivered. A repetition may get 412 for what the first request has done itself. That tells nothing,
+    /// so the answer to the first one counts.
+    private func final(
+        _ answer: Result<HTTPResponse, NetworkError>, after earlier: Result<HTTPResponse, NetworkError>?, _ call: Call
+    ) -> Result<HTTPResponse, NetworkError> {
+        guard let earlier, case .success(let response) = answer, response.status == 412, call.sent.hasArrivedBefore,
+            call.sent.last?.mayFailAfterItself == true
+        else { return answer }
+        if case .success(let former) = earlier, former.body.isStream { return answer }
+        response.body.abandon()
+        return earlier.mapError {
+            $0.adding(
+                "the repetition got 412 (Precondition Failed), as it does when the first request has been processed: read "
+                    + "what is there before you decide")
         }
     }
 

@@ -126,7 +126,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// Whether the engine may need to know if the stream was refused.
     var mayNeedStreamRefusal: Bool {
-        (target.isSecure || plan.version.hasPriorKnowledge) && !request.method.isIdempotent
+        (target.isSecure || plan.version.hasPriorKnowledge) && !request.isRepeatedByEngine
     }
 
     /// Whether libcurl has to write its log for the transfer.
@@ -160,7 +160,7 @@ extension TransferMachine.Rules {
         idleTimeout = plan.idleTimeout
         maxBodySize = plan.maxBodySize
         maxDecompressionRatio = plan.maxDecompressionRatio
-        isIdempotent = request.method.isIdempotent
+        isIdempotent = request.isRepeatedByEngine
         hasNoContent = request.method == .head
         decompresses = plan.decompresses
         mayBeChallenged = !request.hasNoSettings && request.authentication?.digestCredentials != nil
@@ -169,4 +169,9 @@ extension TransferMachine.Rules {
         if case .source? = plan.body { readsBody = true }
         upgrades = request.context.upgrades
     }
+}
+
+extension HTTPRequest {
+    /// Whether it is sent again on another connection when it was lost on one, without asking anybody.
+    fileprivate var isRepeatedByEngine: Bool { method.isIdempotent && !mayFailAfterItself }
 }
