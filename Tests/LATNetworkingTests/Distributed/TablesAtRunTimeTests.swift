@@ -4,6 +4,8 @@ import LATTesting
 import TestSupport
 import Testing
 
+@testable import LATClient
+
 private struct UnknownServer: RequestEntity { static let route = Route("GET", server: "user.detial") }
 private struct UnknownDomain: RequestEntity { static let route = Route("GET", domain: "daxian", path: "x") }
 private struct Absolute: RequestEntity { static let route = Route("GET", domain: "d", path: "http://127.0.0.1:1/x") }
@@ -23,6 +25,16 @@ private struct TwoInPath: RequestEntity {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct TablesAtRunTimeTests {
+    /// The server chooses the table by the token.
+    @Test func tenantsOfOneURLKeepCopiesOfTheirOwn() {
+        func identity(_ headers: HTTPHeaders) -> String {
+            DomainTable.Source.url("https://conf.example/t", headers: headers).feed.identity
+        }
+        #expect(identity([:]) == "https://conf.example/t")
+        #expect(identity(["Authorization": "Bearer a"]) != identity(["Authorization": "Bearer b"]))
+        #expect(identity(["X": "1", "y": "2"]) == identity(["Y": "2", "x": "1"]))
+    }
+
     // MARK: Names
 
     @Test func changeMayReadTheTable() throws {

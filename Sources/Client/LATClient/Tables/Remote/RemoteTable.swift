@@ -37,7 +37,8 @@ extension DomainTable {
 extension DomainTable.Source {
     /// Where the last good version is kept, in a file that only its owner reads.
     public enum Copy: Hashable, Sendable {
-        /// In `$XDG_STATE_HOME/<program>/tables`, or `~/.local/state/<program>/tables`.
+        /// In `$XDG_STATE_HOME/<program>/tables`, or `~/.local/state/<program>/tables`; for a URL also by the fields of the request,
+        /// so that tenants share none.
         case standard
         /// In this file. Programs with the same source may share it.
         case file(String)
@@ -168,7 +169,11 @@ final class URLFeed: TableFeed {
         self.filesFolder = filesFolder
     }
 
-    var identity: String { url }
+    /// The fields choose the table too, as where one URL serves several tenants.
+    var identity: String {
+        let fields = headers.map { "\n\($0.name.lowercased()): \($0.value)" }.sorted()
+        return url + fields.joined()
+    }
 
     func tableName(at revision: String) -> String { name }
 
