@@ -54,16 +54,49 @@ import Testing
         let hasMethod = arguments.first.map { $0.allSatisfy(\.isUppercase) } ?? false
         let line =
             (hasMethod ? [arguments[0]] : []) + [server.url("/x?z=1")] + arguments.dropFirst(hasMethod ? 1 : 0)
-        #expect(try await LatProcess.run(line, in: directory.path).exitCode == 0)
-        let printed = try await LatProcess.run(line + ["--curl"], in: directory.path)
-        #expect(printed.exitCode == 0 && printed.err == "" && server.requestCount == 1)
+        let (own, curls, printed) = try await requests(line)
+        #expect(own.count == 1 && own == curls, "\(printed.text)")
         #expect(printed.text.hasPrefix("curl ") && printed.text.hasSuffix("\n"))
+        #expect(printed.err.isEmpty == printed.text.contains(" -L "), "\(printed)")
+    }
+
+    /// The requests of `lat` with these arguments, those of the command that it prints, and that command.
+    private func requests(_ line: [String]) async throws -> (own: [Facts], curls: [Facts], printed: LatProcess.Result) {
+        #expect(try await LatProcess.run(line, in: directory.path).exitCode == 0)
+        let own = server.requests
+        let printed = try await LatProcess.run(line + ["--curl"], in: directory.path)
+        #expect(printed.exitCode == 0 && server.requestCount == own.count)
         let curl = try LatProcess(["-c", printed.text], in: directory.path, program: "/bin/bash")
         let result = await curl.result
         #expect(result.exitCode == 0, "\(printed.text)\(result.err)")
-        let requests = server.requests
-        try #require(requests.count == 2, "\(printed.text)")
-        #expect(Facts(requests[0]) == Facts(requests[1]), "\(printed.text)")
+        return (own.map(Facts.init), server.requests.dropFirst(own.count).map(Facts.init), printed)
+    }
+
+    @Test(arguments: ["/x?ids=[1-3]&q={a,b}", "/[a-c]/{1,2}", "/x?filter[name]=ü|^`\"<>"])
+    func urlIsNoPattern(target: String) async throws {
+        let (own, curls, printed) = try await requests(["POST", server.url(target), "a=1"])
+        #expect(own.count == 1 && own == curls, "\(printed.text)")
+    }
+
+    /// curl keeps a method of `-X` over redirects, and sends fields of `-H` to any server.
+    @Test(arguments: [
+        ([], true), (["POST"], true), (["POST", "a=1"], true), (["HEAD"], true), (["GET", "-d", "x"], true),
+        (["DELETE"], false), (["PUT", "a=1"], false), (["PATCH"], false), (["POST", "a=1", "X-Api-Key:x"], false),
+    ])
+    func redirectsAreFollowedAsByLat(arguments: [String], follows: Bool) async throws {
+        server.fallback { $0.path == "/old" ? .status(303).header("Location", "/new") : .text("ok") }
+        let line = arguments.prefix(1) + [server.url("/old")] + arguments.dropFirst(1)
+        let (own, curls, printed) = try await requests(Array(line))
+        #expect(own.count == 2, "\(own)")
+        #expect(curls.map(\.line) == own.prefix(follows ? 2 : 1).map(\.line), "\(printed.text)")
+        #expect(printed.err.contains("lat: -L is left out") != follows, "\(printed.err)")
+    }
+
+    @Test func onlyIdempotentMethodsAreRepeated() async throws {
+        let post = try await LatProcess.run(["POST", server.url(), "a=1", "--retry", "2", "--curl"])
+        #expect(post.exitCode == 0 && !post.text.contains("--retry"))
+        let put = try await LatProcess.run(["PUT", server.url(), "a=1", "--retry", "2", "--curl"])
+        #expect(put.text.contains(" --retry '2'"))
     }
 
     /// A part of a form whose value is read from a file.

@@ -3,14 +3,16 @@ import LATNetworking
 // Translates the options of `lat request` to options of curl.
 extension RequestCommand {
     /// The options that curl needs besides what the request itself has.
-    var curlOptions: [(name: String, value: String?)] {
+    func curlOptions(for request: HTTPRequest) -> [(name: String, value: String?)] {
         var options: [(name: String, value: String?)] = []
         func add(_ name: String, _ value: String?) { if let value { options.append((name, value)) } }
         func add(_ name: String, if isSet: Bool) { if isSet { options.append((name, nil)) } }
         if showsHead { add("-i", if: method.uppercased() != "HEAD") }
         add("-v", if: isVerbose)
-        add("-L", if: followsRedirects)
-        if case .follow(let limit) = redirects { add("--max-redirs", "\(limit)") }
+        if followsRedirects, redirectObstacle(of: request) == nil {
+            add("-L", if: true)
+            if case .follow(let limit) = redirects { add("--max-redirs", "\(limit)") }
+        }
         switch authentication {
         case .basic(let user, let password): add("-u", "\(user):\(password)")
         case .digest(let user, let password):
@@ -28,10 +30,25 @@ extension RequestCommand {
         add("--unix-socket", unixSocket)
         add("-m", timeout.map(Self.seconds))
         add("--connect-timeout", connectTimeout.map(Self.seconds))
-        add("--retry", retries > 0 ? "\(retries)" : nil)
+        // curl repeats a POST, too.
+        add("--retry", retries > 0 && request.method.isIdempotent ? "\(retries)" : nil)
         if downloads, output == nil { add("-OJ", if: true) }
         add("-o", output)
         return options + connection.curlOptions
+    }
+
+    /// What curl does otherwise than `lat` when it follows a redirect of the request; `nil` for nothing.
+    func redirectObstacle(of request: HTTPRequest) -> String? {
+        guard followsRedirects else { return nil }
+        if request.method != .get, CurlCommand(.run).namesMethod(of: request) {
+            return "keeps the method \(request.method) where a redirect asks for GET"
+        }
+        // Those are removed by curl, too.
+        let removed = ["authorization", "cookie"]
+        let secret = request.headers.first {
+            Secrets.standard.contains(header: $0.name) && !removed.contains($0.name.lowercased())
+        }
+        return secret.map { "sends \($0.name) to the server of a redirect, too" }
     }
 
     /// The options that are given and that curl has no equivalent for.

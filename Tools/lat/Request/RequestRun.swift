@@ -64,11 +64,15 @@ struct RequestSender {
     /// Prints the curl command that sends the same request.
     func printCurl() async throws -> ExitCode {
         let request = try await composed()
-        if let obstacle = CurlCommand.obstacle(in: request, options: command.curlOptions) {
+        let options = command.curlOptions(for: request)
+        if let obstacle = CurlCommand.obstacle(in: request, options: options) {
             throw UsageError(
                 "--curl: \(obstacle), which no argument of a command can hold; send it from a file (@FILE)")
         }
-        try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
+        try console.print(CurlCommand(.run).text(of: request, options: options))
+        if let obstacle = command.redirectObstacle(of: request) {
+            console.note(SafeText.line("lat: -L is left out, because curl \(obstacle)"))
+        }
         let names = command.optionsWithoutCurl.map(\.name)
         if !names.isEmpty {
             let rest = names.count == 1 ? "it is" : "they are"

@@ -19,7 +19,7 @@ package struct CurlCommand: Sendable {
         var words = ["curl"]
         if request.method == .head {
             words.append("--head")
-        } else if request.method != (request.body == nil ? .get : .post) {
+        } else if namesMethod(of: request) {
             let method = request.method.rawValue
             words += ["-X", method.isShellWord ? method : quoted(method)]
         }
@@ -39,8 +39,16 @@ package struct CurlCommand: Sendable {
         let unix = UnixAddress.isOne(request.url) ? try? UnixAddress(request.url) : nil
         let isGiven = options.contains { $0.name == "--unix-socket" }
         if !isGiven, let path = unix?.socketPath ?? request.unixSocketPath { words += ["--unix-socket", quoted(path)] }
-        words.append(quoted(unix?.url ?? request.url))
+        let url = (unix?.url ?? request.url).idempotentlyPercentEncoded
+        // curl takes `[1-5]` for five URLs.
+        if url.contains("[") { words.append("--globoff") }
+        words.append(quoted(url))
         return words.joined(separator: " ")
+    }
+
+    /// Whether the command gives the method with `-X`. curl then keeps the method over every redirect.
+    package func namesMethod(of request: HTTPRequest) -> Bool {
+        request.method != .head && request.method != (request.body != nil || sendsEmptyBody(request) ? .post : .get)
     }
 
     /// The part of the request that no command can hold, as the end of a sentence; `nil` when there is none. An argument ends at
@@ -73,6 +81,9 @@ package struct CurlCommand: Sendable {
                 if !texts || !isHeld {
                     return "the part \(URLText.visible(file.name)) has a NUL or bytes that are not UTF-8"
                 }
+                if file.name.unicodeScalars.contains("=") {
+                    return "the name of the part \(URLText.visible(file.name)) has an equals sign"
+                }
             }
             return nil
         case .parameters, .stream, nil: return nil
@@ -98,24 +109,24 @@ package struct CurlCommand: Sendable {
     /// The engine sends `Content-Length: 0` with a POST, PUT or PATCH without a body (RFC 9110 §8.6); curl does so only with
     /// `-d ''`.
     private func words(ofEmptyBody request: HTTPRequest) -> [String] {
-        guard case .run = purpose, [.post, .put, .patch].contains(request.method) else { return [] }
+        guard sendsEmptyBody(request) else { return [] }
         return (request.headers.contains("Content-Type") ? [] : ["-H", "'Content-Type:'"]) + ["-d", "''"]
     }
 
+    private func sendsEmptyBody(_ request: HTTPRequest) -> Bool {
+        guard case .run = purpose, request.body == nil else { return false }
+        return [.post, .put, .patch].contains(request.method)
+    }
+
     private func part(_ file: UploadFile) -> String {
-        guard case .run = purpose else {
-            switch file.source {
-            case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
-            case .stream: return "\(file.name)=@-"
-            case .data(let data): return "\(file.name)=\(String(decoding: data, as: UTF8.self))"
-            }
-        }
+        // curl ends the name at the first `=`, and reads the file that an `@` after it names.
+        let name = file.name.replacingScalars(["=": "%3D"])
         let facts =
             (file.fileName.map { ";filename=\(escaped($0))" } ?? "") + (file.contentType.map { ";type=\($0)" } ?? "")
         return switch file.source {
-        case .path(let path): "\(file.name)=@\(escaped(path))\(facts)"
-        case .stream: "\(file.name)=@-\(facts)"
-        case .data(let data): "\(file.name)=\(escaped(String(decoding: data, as: UTF8.self)))\(facts)"
+        case .path(let path): "\(name)=@\(escaped(path))\(facts)"
+        case .stream: "\(name)=@-\(facts)"
+        case .data(let data): "\(name)=\(escaped(String(decoding: data, as: UTF8.self)))\(facts)"
         }
     }
 
