@@ -1,10 +1,11 @@
 import CLibcurl
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import CurlTransport
 
 /// A server with the Python library h2 that misbehaves in one chosen way (`scripts/lib/http2_faults.py`).
 private final class FaultyHTTP2Server: Sendable {
@@ -374,6 +375,21 @@ struct HTTP2FaultTests {
             let error = try await transport.failure(of: request)
             #expect(error.kind == .connectionLost, "\(error)")
             #expect(server.lines("processed").count == 1)
+        }
+    }
+
+    /// libcurl 7.88 reads on as long as frames arrive that carry nothing.
+    @Test(arguments: ["/data", "/priority"]) func floodDoesNotStopTheEngine(path: String) async throws {
+        let server = try await FaultyHTTP2Server("flood")
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport(configuration { $0.timeout = .seconds(10) }) { transport async throws in
+            async let flooded = transport.failure(of: HTTPRequest("GET", server.url(path)))
+            try await eventually("the flood") { !server.lines("floods").isEmpty }
+            #expect(try await transport.get(other.url()).text == "x")
+            // The timeout, if the server is too slow, or libcurl returns often enough.
+            let error = try await flooded
+            #expect([.protocolViolation, .timeout(.total)].contains(error.kind), "\(error)")
         }
     }
 

@@ -1,7 +1,8 @@
 """An HTTP/2 server over TLS with a selectable behaviour, for the tests:
 http2_faults.py BEHAVIOUR CERTIFICATE [ADDRESS PORT].
 
-Prints its port, then a line for each request that it processed (METHOD PATH CONNECTION BODY-LENGTH) or refused.
+Prints its port, then a line for each request that it processed (METHOD PATH CONNECTION BODY-LENGTH) or refused, and for each
+flood.
 """
 import socket
 import ssl
@@ -122,6 +123,17 @@ class Connection:
             self.flush()
         self.sock.sendall(self.h2.data_to_send() + reset)
 
+    def flood(self, stream, path):
+        """Sends frames of the kind that the path names, which carry nothing, until the client closes; at most 25 s."""
+        self.h2.send_headers(stream, [(":status", "200")])
+        self.flush()
+        frame = {"/data": DataFrame(stream), "/priority": PriorityFrame(stream + 2, depends_on=1)}[path]
+        frames = frame.serialize() * 2000
+        say("floods", path)
+        end = time.monotonic() + 25
+        while time.monotonic() < end:
+            self.sock.sendall(frames)
+
     def go_away(self, last, code=ErrorCodes.NO_ERROR):
         for stream in [stream for stream in self.open if stream > last]:
             method, path, _ = self.open.pop(stream)
@@ -133,6 +145,8 @@ class Connection:
         if behaviour.startswith("reset"):
             return self.answer_and_reset(stream)
         method, path, length = self.open.pop(stream)
+        if behaviour == "flood":
+            return self.flood(stream, path)
         say("processed", method, path, self.number, length)
         if behaviour == "lost-after-2" and self.number == 1:
             self.processed += 1

@@ -63,6 +63,7 @@ typedef struct {
     const char *LAT_NONE (*LAT_SOME SSL_get_servername)(const void *LAT_SOME ssl, int type);
     void *LAT_NONE (*LAT_SOME SSL_get_rbio)(const void *LAT_SOME ssl);
     long (*LAT_SOME SSL_get_verify_result)(const void *LAT_SOME ssl);
+    void (*LAT_SOME SSL_set_shutdown)(void *LAT_SOME ssl, int mode);
     const char *LAT_NONE (*LAT_SOME SSL_get_version)(const void *LAT_SOME ssl);
     const void *LAT_NONE (*LAT_SOME SSL_get_current_cipher)(const void *LAT_SOME ssl);
     const char *LAT_NONE (*LAT_SOME SSL_CIPHER_get_name)(const void *LAT_NONE cipher);
@@ -121,6 +122,7 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     LAT_FIND(SSL_get_servername);
     LAT_FIND(SSL_get_rbio);
     LAT_FIND(SSL_get_verify_result);
+    LAT_FIND(SSL_set_shutdown);
     LAT_FIND(SSL_get_version);
     LAT_FIND(SSL_get_current_cipher);
     LAT_FIND(SSL_CIPHER_get_name);

@@ -34,6 +34,11 @@ enum OpenSSL {
     /// Whether ALPN (RFC 7301) chose HTTP/2 for the connection of a handle.
     static func choseHTTP2(_ curl: UnsafeMutableRawPointer) -> Bool {
         guard let library = shared, let connection = lat_openssl_connection(curl) else { return false }
+        return choseHTTP2(connection, library)
+    }
+
+    /// Whether ALPN chose HTTP/2 for an `SSL`.
+    static func choseHTTP2(_ connection: UnsafeMutableRawPointer, _ library: UnsafePointer<lat_openssl>) -> Bool {
         var name: UnsafePointer<UInt8>?
         var length: CUnsignedInt = 0
         library.pointee.SSL_get0_alpn_selected(connection, &name, &length)

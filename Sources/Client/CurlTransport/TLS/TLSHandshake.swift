@@ -6,7 +6,7 @@ internal import HTTPCore
 import Platform
 
 /// The handshake of one TLS connection. It handles OpenSSL's callbacks, and records why a handshake fails, since
-/// libcurl reports most failures with one error code.
+/// libcurl reports most failures with one error code. Later it records how the connection ends.
 ///
 /// Retained by its `SSL_CTX`. Belongs to the engine's thread.
 final class TLSHandshake: CallbackContext {
@@ -14,6 +14,17 @@ final class TLSHandshake: CallbackContext {
     private(set) var wantsCertificate = false
     /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
     private(set) var alert: UInt8?
+    /// Whether the peer has said that it sends nothing more (`close_notify`, RFC 8446 §6.1).
+    private(set) var isClosed = false
+    /// Whether a record with data of the application has begun, and nothing of it has been decrypted: in TLS 1.3 OpenSSL tells
+    /// that, before it the delivered bytes do.
+    var isWithinRecord = false
+    private let floods: FloodWatch
+    /// The step of libcurl in which the last record arrived, how many have arrived in it, and the thread's time at the first
+    /// look at it.
+    private var step: UInt64 = 0
+    private var recordCount = 0
+    private var stepBegan: Int64?
     /// The server's own certificate, in DER; empty before it arrives, and for a compressed one (RFC 8879).
     private var certificateBytes: [UInt8] = []
     /// What the server's certificate says; `nil` when it has not arrived.
@@ -48,8 +59,9 @@ final class TLSHandshake: CallbackContext {
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
         trust: CertificateStore?, revocation: RevocationCheck?, canWait: Bool, sessions: TLSSessions?,
-        keyLog: TLSKeyLogFile?
+        keyLog: TLSKeyLogFile?, floods: FloodWatch
     ) {
+        self.floods = floods
         self.revocation = revocation
         self.canWait = canWait
         self.library = library
@@ -90,7 +102,7 @@ final class TLSHandshake: CallbackContext {
         OpenSSL.shared?.pointee.CRYPTO_get_ex_new_index(1, 0, nil, nil, nil, releaseCallback) ?? -1
 
     /// Returns the handshake of an `SSL`.
-    fileprivate static func of(_ ssl: UnsafeRawPointer?) -> TLSHandshake? {
+    static func of(_ ssl: UnsafeRawPointer?) -> TLSHandshake? {
         guard let ssl, let library = OpenSSL.shared?.pointee, let context = library.SSL_get_SSL_CTX(ssl),
             let pointer = library.SSL_CTX_get_ex_data(context, index)
         else { return nil }
@@ -144,8 +156,22 @@ final class TLSHandshake: CallbackContext {
         // A handshake message: CertificateRequest.
         if type == 22, first == 13 { wantsCertificate = true }
         if type == 22, first == 11, let bytes = Self.firstCertificate(bytes) { certificateBytes = Array(bytes) }
-        // An alert other than close_notify.
-        if type == 21, bytes.count >= 2, bytes[1] != 0 { alert = bytes[1] }
+        guard type == 21, bytes.count >= 2 else { return }
+        if bytes[1] == 0 { isClosed = true } else { alert = bytes[1] }
+    }
+
+    /// Records that a record begins, whose type is the first byte of its header.
+    fileprivate func receivedRecord(_ ssl: UnsafeMutableRawPointer, type: UInt8?) {
+        isWithinRecord = type == 23
+        if step != floods.step { (step, recordCount, stepBegan) = (floods.step, 0, nil) }
+        recordCount += 1
+        guard recordCount % FloodWatch.interval == 0 else { return }
+        let time = FloodWatch.threadTime
+        guard let stepBegan else { return stepBegan = time }
+        guard time - stepBegan > FloodWatch.limit, OpenSSL.choseHTTP2(ssl, library) else { return }
+        // SSL_RECEIVED_SHUTDOWN: the next read finds the end of the connection, which is an error in HTTP/2.
+        library.pointee.SSL_set_shutdown(ssl, 2)
+        floods.origin = target?.origin
     }
 
     /// The first certificate of a Certificate message. Before the list, TLS 1.3 has a context, which is empty in the
@@ -185,6 +211,30 @@ final class TLSHandshake: CallbackContext {
     }
 }
 
+/// Ends connections whose server keeps libcurl busy.
+///
+/// While an HTTP/2 server sends frames that carry nothing (`PING`, `PRIORITY`, empty `DATA`), libcurl reads on and does not
+/// return, so that no timeout and no other transfer of the engine would run. Only OpenSSL calls back in that time. The
+/// processor's time counts, because on a loaded machine any step may take long. Belongs to the engine's thread.
+final class FloodWatch {
+    /// After how many records the clock is read.
+    static let interval = 256
+    /// The processor time that one step may take, in nanoseconds.
+    static let limit: Int64 = 1_000_000_000
+
+    /// The processor time of the calling thread, in nanoseconds.
+    static var threadTime: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// Raised before each step of libcurl.
+    var step: UInt64 = 1
+    /// The origin whose connection was ended in this turn of the engine.
+    var origin: String?
+}
+
 private let releaseCallback: lat_free_callback = { _, pointer, _, _, _, _ in
     if let pointer { Unmanaged<TLSHandshake>.fromOpaque(pointer).release() }
 }
@@ -193,9 +243,17 @@ private let verifyCallback: lat_verify_callback = { check, handshake in
     handshake.map { TLSHandshake.from($0).verify(check) } ?? 0
 }
 
-private let messageCallback: lat_message_callback = { isWritten, _, type, bytes, count, _, handshake in
-    guard isWritten == 0, let handshake else { return }
-    TLSHandshake.from(handshake).received(type: type, UnsafeRawBufferPointer(start: bytes, count: count))
+private let messageCallback: lat_message_callback = { isWritten, _, type, bytes, count, ssl, context in
+    guard isWritten == 0, let context else { return }
+    let handshake = TLSHandshake.from(context)
+    let bytes = UnsafeRawBufferPointer(start: bytes, count: count)
+    switch type {
+    // SSL3_RT_HEADER
+    case 256: if let ssl { handshake.receivedRecord(ssl, type: bytes.first) }
+    // SSL3_RT_INNER_CONTENT_TYPE
+    case 257: handshake.isWithinRecord = false
+    default: handshake.received(type: type, bytes)
+    }
 }
 
 private let stateCallback: lat_state_callback = { ssl, place, _ in

@@ -46,6 +46,23 @@ extension EngineFailure {
                 + "intermediary cut it: send the request again, or \(keepsCoding)")
     }
 
+    /// A body without a length, whose TLS connection was closed in the middle of a record.
+    static func cutRecord(_ transfer: Transfer) -> NetworkError {
+        NetworkError(
+            .connectionLost,
+            message:
+                "the TLS connection was closed within a record, \(place(of: transfer)), and no field tells the length of "
+                + "the body; the server or an intermediary cut it: send the request again")
+    }
+
+    static func shortBody(_ transfer: Transfer) -> NetworkError {
+        NetworkError(.connectionLost, message: "the server ended the stream, \(place(of: transfer))")
+    }
+
+    static let flood = violation(
+        "the server kept sending frames of HTTP/2 that carry nothing, faster than they can be read, and its connection was "
+            + "closed so that other calls can go on (RFC 9113 §10.5); repair the server")
+
     /// A whole body that is not the one of its digest.
     static func changed(_ field: String, _ byteCount: Int64) -> NetworkError {
         NetworkError(

@@ -87,7 +87,8 @@ extension EasyHandle {
         handshake = TLSHandshake(
             context: context, library: library, target: transfer?.target, proxy: proxy, trust: trust,
             revocation: isForServer ? tls.revocation : nil, canWait: transfer?.canWaitForLists == true,
-            sessions: resumesSessions ? engine.sessions(for: tls) : nil, keyLog: tls.keyLog)
+            sessions: resumesSessions ? engine.sessions(for: tls) : nil, keyLog: tls.keyLog,
+            floods: engine.floods)
         return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
     }
 

@@ -108,6 +108,7 @@ extension Engine {
         }
         if let use = transfer.addresses, connectsAfterListing(transfer, use, handle, result) { return }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }
+        if result != CURLE_OK, floods.origin == transfer.target.origin { transfer.fail(EngineFailure.flood) }
         if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
         var result = result
         if result != CURLE_OK, StreamReset.isWithoutError(result, handle.errorText),

@@ -48,6 +48,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     @exclusivity(unchecked) var goingOn: [Transfer] = []
     /// Decides which addresses connections may go to; `nil` when all are allowed.
     let addressGuard: AddressGuard?
+    let floods = FloodWatch()
     let mailbox: Mailbox<Command>
     let executor: EngineExecutor
 
@@ -164,12 +165,14 @@ final class Engine: CallbackContext, @unchecked Sendable {
         while !isShuttingDown {
             let count = events.wait(milliseconds: waitTime())
             now = .now
+            floods.origin = nil
             // Events come before commands, so that input on an idle connection is known before a request uses it.
             for index in 0..<count { handle(events[index]) }
             takeCommands()
             // The timer fires only once here. A fast transfer sets it to zero again and again, which would keep other
             // transfers and its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
+            floods.step &+= 1
             if services.due <= now { services.turn(now) }
             if goOnDue <= now { goOnLater() }
             finishTransfers()
@@ -242,11 +245,13 @@ final class Engine: CallbackContext, @unchecked Sendable {
             sockets.isWanted(descriptor, event.events)
         else { return }
         var running: CInt = 0
+        floods.step &+= 1
         curl_multi_socket_action(multi, descriptor, event.events.curlSelect, &running)
     }
 
     private func fireTimer() {
         timer = .distantFuture
+        floods.step &+= 1
         var running: CInt = 0
         curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
     }
