@@ -154,6 +154,24 @@ import Testing
         }
     }
 
+    /// libcurl does not read such a field, so the length that the response shows would not be that of its body (RFC 9112 §5.1).
+    @Test(arguments: ["Content-Length : 3", "content-length\t : 5", "Transfer-Encoding : chunked"])
+    func spaceBeforeTheColonOfAFramingFieldFails(field: String) async throws {
+        #expect(try await kind(.raw("HTTP/1.1 200 OK\r\n\(field)\r\n\r\nhello")) == .protocolViolation)
+    }
+
+    @Test func spaceBeforeTheColonOfAnotherFieldIsSkipped() async throws {
+        let server = try MockServer()
+        // A gzip stream of "hello".
+        let coded = Data(base64Encoded: "H4sIAAAAAAACA8tIzcnJBwCGphA2BQAAAA==") ?? Data()
+        let head = "HTTP/1.1 200 OK\r\nX-A : b\r\nContent-Encoding : gzip\r\nContent-Length: \(coded.count)\r\n\r\n"
+        server.enqueue(.raw(Data(head.utf8) + coded))
+        try await withTransport { transport async throws in
+            let response = try await transport.get(server.url())
+            #expect(response.text == "hello" && response.headers["X-A"] == "b")
+        }
+    }
+
     @Test(arguments: ["5", "5, 5", "5\r\nContent-Length: 5", " 005\t", "5 ,\t5"])
     func equalContentLengthsCountAsOne(length: String) async throws {
         let server = try MockServer()

@@ -26,6 +26,8 @@ struct ResponseHead {
     /// Whether the response has a transfer coding other than `chunked`. libcurl 7.88 decodes it, and does not notice when the
     /// body ends early; libcurl 8 refuses it.
     private(set) var hasTransferCoding = false
+    /// Whether the body is in chunks, which show its end.
+    private(set) var isChunked = false
     /// What is wrong with the head that ``append(_:)`` refused; `nil` when it is too large.
     private(set) var fault: String?
     /// Whether the status line does not begin with `HTTP` in capitals. libcurl takes it for `HTTP/1.0 200`.
@@ -75,6 +77,7 @@ struct ResponseHead {
             bytes.append(contentsOf: line)
             if first | 0x20 == UInt8(ascii: "c") { noteContent(line) }
             if first | 0x20 == UInt8(ascii: "t") { noteTransfer(line) }
+            if fault != nil { return false }
             if first | 0x20 == UInt8(ascii: "r"), line.hasName("repr-digest") { mayHaveDigest = true }
         }
         return bytes.count + trailerBytes.count <= Self.sizeLimit
@@ -94,6 +97,7 @@ struct ResponseHead {
 
     private mutating func noteContent(_ line: UnsafeBufferPointer<UInt8>) {
         if line.hasName("content-length") {
+            noteColon(of: line, "Content-Length")
             noteLength(line, from: "content-length:".utf8.count)
         } else if line.hasName("content-encoding") {
             isCoded = true
@@ -107,9 +111,19 @@ struct ResponseHead {
             if line.hasName("trailer") { mayHaveDigest = true }
             return
         }
+        noteColon(of: line, "Transfer-Encoding")
         let value = String(decoding: line.dropFirst("transfer-encoding:".utf8.count), as: UTF8.self)
         let codings = FieldList.names(value.filter { !$0.isNewline })
         if codings.contains(where: { $0 != "chunked" && $0 != "identity" }) { hasTransferCoding = true }
+        if codings.contains("chunked") { isChunked = true }
+    }
+
+    /// libcurl ignores a field with a space before its colon, and others read it, so that they disagree on the end of the body.
+    private mutating func noteColon(of line: UnsafeBufferPointer<UInt8>, _ name: StaticString) {
+        guard line[name.utf8CodeUnitCount] != UInt8(ascii: ":") else { return }
+        fault =
+            "the response has a space between the name \(name) and its colon (RFC 9112 §5.1), so the end of its body is "
+            + "unknown; repair the server"
     }
 
     /// Parses `Content-Length`. A list of equal numbers counts as one (RFC 9110 §8.6).
@@ -150,7 +164,7 @@ struct ResponseHead {
         hasInvalidLength = false
         isCoded = false
         mayHaveDigest = false
-        hasTransferCoding = false
+        (hasTransferCoding, isChunked) = (false, false)
         status = 0
         isMisspelled = !line.hasCapitalName
         var index = 5
@@ -192,11 +206,14 @@ extension UnsafeBufferPointer<UInt8> {
     /// Whether this status line begins with `HTTP` in capitals.
     fileprivate var hasCapitalName: Bool { baseAddress.map { memcmp($0, "HTTP", 4) == 0 } ?? false }
 
-    /// Whether this field line begins with a name, given in lower case, and a colon.
+    /// Whether this field line begins with a name, given in lower case, and a colon. Spaces between them are skipped, as
+    /// `HTTPHeaders` does.
     fileprivate func hasName(_ name: StaticString) -> Bool {
         let length = name.utf8CodeUnitCount
-        guard count > length, self[length] == UInt8(ascii: ":") else { return false }
+        guard count > length else { return false }
         for index in 0..<length where self[index] | 0x20 != name.utf8Start[index] | 0x20 { return false }
-        return true
+        var index = length
+        while index < count, self[index] == 0x20 || self[index] == 0x09 { index += 1 }
+        return index < count && self[index] == UInt8(ascii: ":")
     }
 }
