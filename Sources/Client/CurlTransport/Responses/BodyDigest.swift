@@ -32,6 +32,10 @@ final class BodyDigest {
     private var wire = Functions()
     private var plain = Functions()
     private(set) var byteCount: Int64 = 0
+    /// Whether a function of the head's fields is known, so that a body that was cut does not agree.
+    let isKnown: Bool
+    /// The head's `Content-Digest`, after ``fault(trailers:)`` has found that the body agrees with it; `nil` without one.
+    private(set) var compared: String?
 
     /// `nil` if no field can be compared.
     ///
@@ -43,7 +47,8 @@ final class BodyDigest {
         // Which function a trailer uses is known only at the end.
         let comesLater = names.contains { announced.contains($0.lowercased()) }
         let known = Set(names.flatMap { RequestOptions.Digests.digests(in: fields[values: $0]).keys })
-        guard comesLater || !known.isEmpty else { return nil }
+        isKnown = !known.isEmpty
+        guard comesLater || isKnown else { return nil }
         if comesLater || known.contains(.sha256) {
             wire.sha256 = MessageDigest(.sha256)
             if isDecoded { plain.sha256 = MessageDigest(.sha256) }
@@ -65,6 +70,11 @@ final class BodyDigest {
     /// The field and function that the whole body does not agree with; `nil` if it agrees with all.
     func fault(trailers: HTTPHeaders) -> String? {
         let (wire, plain) = (wire.take(), plain.take())
+        let values = fields[values: "Content-Digest"]
+        let digests = RequestOptions.Digests.digests(in: values)
+        if !digests.isEmpty, digests.allSatisfy({ wire[$0] == $1 || plain[$0] == $1 }) {
+            compared = values.joined(separator: ", ")
+        }
         for name in names {
             for values in [fields[values: name], trailers[values: name]] {
                 for (algorithm, digest) in RequestOptions.Digests.digests(in: values)

@@ -34,6 +34,8 @@ enum GlobalCurl {
         static let reusesUnusedClearText = runtimeVersion < 0x08_00_00
         /// Before 8.1: an HTTP/2 stream whose head or frame did not fit into the buffer at once may stall.
         static let overflowStalls = runtimeVersion < 0x08_01_00
+        /// Before 8.1: HTTP/2 reads nothing more, not even the window of the upload, when the announced bytes have arrived.
+        static let endsReadingAtLength = runtimeVersion < 0x08_01_00
         /// Before 8.2: a transfer does not tell the number of its connection.
         static let hidesConnectionID = runtimeVersion < 0x08_02_00
     }

@@ -71,6 +71,24 @@ public struct HTTPResponse: Sendable {
         set { change { $0.requestMethod = newValue } }
     }
 
+    /// Whether nothing shows that the body is whole, although the call succeeded: no field tells its length, and its TLS
+    /// connection was closed without `close_notify` (RFC 9112 §9.8); or it came over HTTP/2 or HTTP/3, where libcurl may take a
+    /// stream that was reset with `NO_ERROR` for a complete one. `false` for a body that its coding or a digest shows to be
+    /// whole. Known when a stream has been read to its end; `true` until then.
+    ///
+    /// Such a body is never stored in the cache.
+    public var mayBeCut: Bool { facts.bodyEnd?.mayBeCut ?? false }
+    /// The end of a body whose length no field tells; `nil` for any other.
+    package var bodyEnd: BodyEnd? {
+        get { facts.bodyEnd }
+        set { change { $0.bodyEnd = newValue } }
+    }
+    /// The value of `Content-Digest` that the engine has compared with the bytes on the wire; `nil` when it has not.
+    package var comparedDigest: String? {
+        get { facts.comparedDigest }
+        set { change { $0.comparedDigest = newValue } }
+    }
+
     /// Whether the body is a part of the content though the request, as it was sent, asked for the whole.
     package var isUnaskedPart: Bool {
         get { facts.isUnaskedPart }
@@ -90,6 +108,8 @@ public struct HTTPResponse: Sendable {
         var coding: CodingRules?
         var requestMethod: HTTPMethod?
         var isUnaskedPart = false
+        var bodyEnd: BodyEnd?
+        var comparedDigest: String?
 
         init(_ trailers: HTTPHeaders, _ redirects: [Redirect], _ timings: Timings) {
             (self.trailers, self.redirects, self.timings) = (trailers, redirects, timings)
@@ -99,7 +119,7 @@ public struct HTTPResponse: Sendable {
             self.init(other.trailers, other.redirects, other.timings)
             (output, connection, attempts) = (other.output, other.connection, other.attempts)
             (standsInFor, coding, requestMethod) = (other.standsInFor, other.coding, other.requestMethod)
-            isUnaskedPart = other.isUnaskedPart
+            (isUnaskedPart, bodyEnd, comparedDigest) = (other.isUnaskedPart, other.bodyEnd, other.comparedDigest)
         }
     }
 

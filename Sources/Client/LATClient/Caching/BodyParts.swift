@@ -110,15 +110,16 @@ private final class JoinedBody: AbandonableBodySource {
 
 /// A streamed body that is stored while it is read. It is kept only if it is read to its end.
 final class StoringBody: AbandonableBodySource {
-    private let body: ResponseBody
+    private let response: HTTPResponse
+    private var body: ResponseBody { response.body }
     private let keeper: StreamStoring
-    private let announced: Int64?
+    private let method: HTTPMethod
     private let byteCount = Atomic<Int64>(0)
 
-    /// - Parameter announced: The expected number of bytes, if known.
-    init(_ body: ResponseBody, into keeper: StreamStoring, announced: Int64?) {
-        self.body = body
-        self.announced = announced
+    /// - Parameter method: That of the request.
+    init(_ response: HTTPResponse, to method: HTTPMethod, into keeper: StreamStoring) {
+        self.response = response
+        self.method = method
         self.keeper = keeper
     }
 
@@ -126,8 +127,8 @@ final class StoringBody: AbandonableBodySource {
         do {
             var iterator = body.makeAsyncIterator()
             guard let chunk = try await iterator.next() else {
-                let isWhole = announced == nil || announced == byteCount.load(ordering: .relaxed)
-                keeper.end(isWhole: isWhole, .incomplete)
+                let count = byteCount.load(ordering: .relaxed)
+                keeper.end(isWhole: StorageRule.isComplete(response, byteCount: count, method: method), .incomplete)
                 return nil
             }
             byteCount.wrappingAdd(Int64(chunk.count), ordering: .relaxed)

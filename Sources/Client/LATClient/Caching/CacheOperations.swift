@@ -298,9 +298,8 @@ struct CacheOperations: Sendable {
             return (response, await behind.store(entry, data, replacing: replacing))
         }
         var response = response
-        let announced = StorageRule.announcedLength(of: response, method: request.method)
         response.body = ResponseBody(
-            StoringBody(response.body, into: behind.stream(entry, replacing: replacing), announced: announced))
+            StoringBody(response, to: request.method, into: behind.stream(entry, replacing: replacing)))
         return (response, false)
     }
 

@@ -32,7 +32,8 @@ public enum CacheRefusal: Error, Hashable {
     case businessFailure
     /// The envelope or the judge needs the whole response, but it arrives as a stream.
     case unjudgedStream
-    /// The body does not have its announced length, or is a part although the status says otherwise.
+    /// The body does not have its announced length, nothing shows that it is whole (``HTTPResponse/mayBeCut``), or it is a part
+    /// although the status says otherwise.
     case incomplete
     /// The stream was not read to its end.
     case notReadToEnd
@@ -74,7 +75,7 @@ extension CacheRefusal: CustomStringConvertible {
         case .noFreshness: "the response has no freshness lifetime, and this cache does not store it without one"
         case .businessFailure: "the accepted statuses, the envelope or the judge reject the response"
         case .unjudgedStream: "the envelope or the judge needs the whole response, but it came as a stream"
-        case .incomplete: "the body does not have its announced length, or is only a part"
+        case .incomplete: "the body does not have its announced length, may have been cut, or is only a part"
         case .notReadToEnd: "the stream was not read to its end"
         case .tooLarge(let limit): "the response is larger than the store's limit of \(limit) bytes"
         case .queueFull: "too many responses wait to be written"

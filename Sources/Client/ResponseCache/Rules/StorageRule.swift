@@ -81,9 +81,9 @@ package enum StorageRule {
         return isKnown ? nil : .noFreshness
     }
 
-    /// Whether a collected body has its announced length; `true` when no length is announced.
+    /// Whether a body that has been read is whole: it has its announced length or, without one, its end shows it.
     package static func isComplete(_ response: HTTPResponse, byteCount: Int64, method: HTTPMethod) -> Bool {
-        announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
+        !response.mayBeCut && announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
     }
 
     /// The length that the body must have, in bytes; `nil` when the fields do not tell it, for example with a coding.

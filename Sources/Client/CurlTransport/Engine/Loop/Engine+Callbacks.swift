@@ -158,6 +158,7 @@ extension Engine {
                     transfer.plan.dictionary) : nil
         }
         if transfer.head.mayHaveDigest || transfer.digest != nil { transfer.digest = digest(of: transfer) }
+        if transfer.head.contentLength == nil || transfer.bodyEnd != nil { noteEnd(of: transfer, handle) }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
@@ -181,6 +182,24 @@ extension Engine {
         return BodyDigest(head.headers, status: head.status, isDecoded: transfer.decoder != nil)
     }
 
+    /// Finds out what will show the end of the body, if no field tells its length (RFC 9112 §6.3).
+    private func noteEnd(of transfer: Transfer, _ handle: EasyHandle) {
+        (transfer.bodyEnd, transfer.tls) = (nil, nil)
+        let (head, rules) = (transfer.head, transfer.machine.rules)
+        guard head.contentLength == nil, !rules.hasNoBody(head.status), !transfer.machine.isUpgraded else { return }
+        switch head.version {
+        case .http1_0, .http1_1:
+            guard !head.isChunked else { return }
+            transfer.tls = TLSHandshake.of(lat_openssl_connection(handle.curl))
+            // In clear text the end of the connection is that of the body (RFC 9112 §8).
+            guard let tls = transfer.tls else { return }
+            tls.isWithinRecord = false
+            transfer.bodyEnd = BodyEnd(.connectionWithoutNotice)
+        // libcurl 7.88 and 8.23 take a stream that was reset with NO_ERROR for a complete one, those between do not.
+        case .http2, .http3: transfer.bodyEnd = BodyEnd(.stream)
+        }
+    }
+
     /// Whether the head is a redirect that the caller follows (RFC 9110 §15.4).
     private func isFollowed(_ transfer: Transfer) -> Bool {
         switch transfer.head.status {
@@ -201,6 +220,7 @@ extension Engine {
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return 0 }
+        transfer.tls?.isWithinRecord = false
         if let decoder = transfer.decoder { return received(bytes, decoder, transfer, handle) }
         if throttle?.allowsReceiving(transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
         return take(bytes, transfer, handle, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false)

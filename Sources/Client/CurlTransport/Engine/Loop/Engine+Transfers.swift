@@ -124,6 +124,7 @@ extension Engine {
         {
             transfer.fail(EngineFailure.changed(field, digest.byteCount))
         }
+        if result == CURLE_OK, let end = transfer.bodyEnd { noteEnd(end, of: transfer) }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {
@@ -140,6 +141,13 @@ extension Engine {
             let isConnected = transfer.owner?.isObserved == true && (timings.connect != nil || timings.connectionReused)
             over(transfer, .failure(isConnected ? error.on(handle.connection(of: transfer, timings)) : error))
         }
+    }
+
+    /// Records whether a body whose length no field tells is whole. A body that was cut for certain is a failure.
+    private func noteEnd(_ end: BodyEnd, of transfer: Transfer) {
+        if transfer.tls?.isWithinRecord == true { return transfer.fail(EngineFailure.cutRecord(transfer)) }
+        let endsItself = transfer.decoder.map { $0.codedByteCount > 0 } ?? false
+        if endsItself || transfer.tls?.isClosed == true || transfer.digest?.isKnown == true { end.prove() }
     }
 
     /// Sends the request of a failed transfer again if that is safe. Returns whether it did.

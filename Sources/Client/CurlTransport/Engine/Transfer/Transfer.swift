@@ -60,6 +60,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var decoder: BodyDecoder?
     /// Compares the body with its digest; `nil` for a response without one.
     @exclusivity(unchecked) var digest: BodyDigest?
+    /// Whether the engine compares the body with its `Content-Length`, and libcurl does not.
+    @exclusivity(unchecked) var checksLength = false
+    /// The end of a body whose length no field tells; `nil` for any other.
+    @exclusivity(unchecked) var bodyEnd: BodyEnd?
+    /// The TLS connection of such a body; `nil` in clear text and in HTTP/2.
+    @exclusivity(unchecked) var tls: TLSHandshake?
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
     /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamRefusal``.

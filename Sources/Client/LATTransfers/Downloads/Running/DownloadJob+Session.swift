@@ -246,6 +246,12 @@ extension DownloadJob {
             if claim.isLast { break }
         }
         try Task.checkCancellation()
+        // A digest that is known is compared when the file is complete.
+        if state.withLock({ $0.plan.total == nil && $0.announced == nil }), order.options.digest == nil,
+            let fault = response.cutFault
+        {
+            throw NetworkError(.connectionLost, message: fault, request: order.request, response: response)
+        }
         let missing = state.withLock { $0.plan.end(worker) }
         if missing > 0 {
             throw NetworkError(
