@@ -65,12 +65,14 @@ extension MessageSignature {
             _ response: HTTPResponse, to request: HTTPRequest? = nil
         ) throws(NetworkError) -> Verified {
             let message = SignedMessage(request: request, response: (response.status, response.headers))
-            return try verify(message, response.headers, response.body.data)
+            return try verify(message, response.headers, response.body.data, compared: response.comparedDigest)
         }
 
-        /// - Parameter body: `nil` for one that is read as a stream.
+        /// - Parameters:
+        ///   - body: `nil` for one that is read as a stream.
+        ///   - compared: The `Content-Digest` that the bytes on the wire agree with, before they were decoded.
         private func verify(
-            _ message: SignedMessage, _ headers: HTTPHeaders, _ body: Data?
+            _ message: SignedMessage, _ headers: HTTPHeaders, _ body: Data?, compared: String? = nil
         ) throws(NetworkError) -> Verified {
             let inputs = headers[values: "Signature-Input"].joined(separator: ", ")
             let values = headers[values: "Signature"].joined(separator: ", ")
@@ -87,7 +89,7 @@ extension MessageSignature {
                     guard let input = inputs[label], case .bytes(let signature) = values[label]?.value else {
                         throw SignatureComponent.Problem(reason: "the field Signature has no such member")
                     }
-                    return try check(label, input, signature, message, headers, body)
+                    return try check(label, input, signature, message, headers, body, compared)
                 } catch {
                     let reason = (error as? SignatureComponent.Problem)?.reason ?? "\(error)"
                     reasons.append("\(SignatureComponent.quoted(label)): \(reason)")
@@ -98,7 +100,7 @@ extension MessageSignature {
 
         private func check(
             _ label: String, _ input: StructuredField.Member, _ signature: [UInt8], _ message: SignedMessage,
-            _ headers: HTTPHeaders, _ body: Data?
+            _ headers: HTTPHeaders, _ body: Data?, _ compared: String?
         ) throws(SignatureComponent.Problem) -> Verified {
             guard let items = input.items, let parameters = input.text else {
                 throw .init(reason: "its components are no inner list")
@@ -116,7 +118,7 @@ extension MessageSignature {
                 throw .init(reason: "the signature does not fit; the message was changed, or signed with another key")
             }
             if components.contains(where: { $0.name == "content-digest" && !$0.isOfRequest }) {
-                try Self.checkDigest(headers, body)
+                try Self.checkDigest(headers, body, compared)
             }
             return verified
         }
@@ -156,18 +158,24 @@ extension MessageSignature {
         }
 
         private static func checkDigest(
-            _ headers: HTTPHeaders, _ body: Data?
+            _ headers: HTTPHeaders, _ body: Data?, _ compared: String?
         ) throws(SignatureComponent.Problem) {
             guard let body else {
                 throw .init(
                     reason: "its body is read as a stream, so that Content-Digest cannot be checked; collect it")
             }
-            let digests = RequestOptions.Digests.digests(in: headers[values: "Content-Digest"])
+            let values = headers[values: "Content-Digest"]
+            let digests = RequestOptions.Digests.digests(in: values)
+            // The digest is that of the coded bytes (RFC 9530 §2), which the engine has compared before it decoded them.
+            if !digests.isEmpty, values.joined(separator: ", ") == compared { return }
             // Each that is known has to fit, because the signature may cover any one of them.
             for (algorithm, digest) in digests {
                 let found = try? MessageDigest.of(body, algorithm == .sha512 ? .sha512 : .sha256)
                 guard let found, isEqualInConstantTime(found, digest) else {
-                    throw .init(reason: "its body is not that of Content-Digest; it was changed")
+                    let isCoded = headers.contains("Content-Encoding")
+                    throw .init(
+                        reason: "its body is not that of Content-Digest; it was changed"
+                            + (isCoded ? ", or decoded without its digest being checked; see digests.checks" : ""))
                 }
             }
             guard !digests.isEmpty else { throw .init(reason: "its Content-Digest has neither sha-256 nor sha-512") }

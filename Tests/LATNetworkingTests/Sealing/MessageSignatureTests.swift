@@ -252,9 +252,14 @@ import Testing
     @Test func responseIsVerifiedByAnInterceptor() async throws {
         let server = try MockServer()
         let key = try MessageSignature.Key.ecdsaP256(pem: Vectors.eccPrivate)
-        let body = Data(#"{"a":1}"#.utf8)
+        let plain = Data(#"{"a":1}"#.utf8)
+        // The same in gzip. Content-Digest is that of the coded bytes (RFC 9530 §2).
+        let coded = Data(base64Encoded: "H4sIAAAAAAACA6tWSlSyMqwFAK+sG1YHAAAA") ?? Data()
+        let changed = Data(base64Encoded: "H4sIAAAAAAACA6tWSlSyMqoFAGz/Nn0HAAAA") ?? Data()
         server.fallback { request in
             guard request.target != "/unsigned" else { return .json("{}") }
+            let isCoded = request.target.hasPrefix("/coded")
+            let body = isCoded ? coded : plain
             let components = try MessageSignature.parsed([
                 "@status", "content-digest", "@method;req", "signature;req;key=\"sig1\"",
             ])
@@ -270,8 +275,12 @@ import Testing
             let signature = try key.signature(of: message.signatureBase(components, input))
             headers["Signature-Input"] = "s=\(input)"
             headers["Signature"] = "s=:\(Data(signature).base64EncodedString()):"
-            let sent = request.target == "/changed" ? Data(#"{"a":2}"#.utf8) : body
-            return MockReply(headers: headers, body: .bytes(sent))
+            if isCoded { headers["Content-Encoding"] = "gzip" }
+            switch request.target {
+            case "/changed": return MockReply(headers: headers, body: .bytes(Data(#"{"a":2}"#.utf8)))
+            case "/coded-changed": return MockReply(headers: headers, body: .bytes(changed))
+            default: return MockReply(headers: headers, body: .bytes(body))
+            }
         }
         let signer = try MessageSignature(key: .hmac(Vectors.secret), keyID: "k")
         let verifier = try MessageSignature.Verifier(
@@ -280,11 +289,18 @@ import Testing
             $0.signer = signer
             $0.networkInterceptors = [verifier]
         }
-        #expect(try await manager.startRequest("GET", server.url("/ok")).json()["a"].int == 1)
-        for path in ["/changed", "/unsigned"] {
+        for path in ["/ok", "/coded"] {
+            #expect(try await manager.startRequest("GET", server.url(path)).json()["a"].int == 1)
+        }
+        for path in ["/changed", "/coded-changed", "/unsigned"] {
             let error = await failure(of: { try await manager.startRequest("GET", server.url(path)) })
             #expect(error?.kind == .integrity)
         }
+        // Only the engine can compare the bytes on the wire.
+        var unchecked = HTTPRequest("GET", server.url("/coded"))
+        unchecked.digests.checks = false
+        let error = await failure { [unchecked] in try await manager.send(unchecked) }
+        #expect(error?.kind == .integrity && error?.message.contains("digests.checks") == true)
     }
 
     @Test func otherSignaturesStay() async throws {

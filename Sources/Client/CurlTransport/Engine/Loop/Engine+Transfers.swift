@@ -244,6 +244,8 @@ extension Engine {
                 : ResponseBody(transfer.body),
             url: transfer.target.url, timings: timings)
         if transfer.machine.isUpgraded { response.output = transfer.output }
+        if let end = transfer.bodyEnd, end.mayBeCut { response.bodyEnd = end }
+        if let digest = transfer.digest, !transfer.machine.isStream { response.comparedDigest = digest.compared }
         if transfer.owner?.isObserved == true {
             response.connection = transfer.handle?.connection(of: transfer, timings)
         }
