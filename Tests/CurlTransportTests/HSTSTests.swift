@@ -187,7 +187,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["10.0.0.1", "", "[::1]"])
+    @Test(arguments: [
+        "10.0.0.1", "", "[::1]", "https://example.org", "*.example.org", "example.org:443", "example.org/a",
+    ])
     func preloadedAddressIsRefused(name: String) throws {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(configuration: testConfiguration { $0.hstsPreload = [name] })
@@ -211,6 +213,15 @@ import Testing
         ] {
             #expect(read(wrong) == nil, "\(wrong)")
         }
+    }
+
+    @Test(.enabled(if: HostName.canBeWritten, "needs libidn2"))
+    func internationalNameIsStoredInASCII() {
+        var list = HSTSList()
+        let lines = [".b\u{FC}cher.example", "https://localhost", "*.localhost", "localhost:80"]
+        let areGood = lines.map { list.add(line: "\($0) \"unlimited\"", now: 0) }
+        #expect(areGood == [true, false, false, false])
+        #expect(list.covers("xn--bcher-kva.example", now: 0) && list.covers("a.xn--bcher-kva.example", now: 0))
     }
 
     @Test func entryCoversHostAndStatedSubdomains() throws {

@@ -45,6 +45,17 @@ struct HSTSList: Hashable, Sendable {
         return bare.isEmpty || IPAddress(host: bare) != nil ? nil : bare
     }
 
+    /// Returns the name of a host that was written by hand, in ASCII; `nil` for what is not the name of a host alone.
+    private static func name(written host: String) -> String? {
+        let isPlain = host.utf8.allSatisfy { byte in
+            byte >= 0x80 || (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == 0x2D
+                || byte == 0x2E || byte == 0x5F
+        }
+        guard isPlain else { return nil }
+        guard host.utf8.contains(where: { $0 >= 0x80 }) else { return name(of: host) }
+        return (try? Target("https://\(host)/")).flatMap { name(of: $0.host) }
+    }
+
     /// Whether the list contains a host, or a parent domain that includes subdomains.
     func covers(_ host: String, now: Int64) -> Bool {
         guard !entries.isEmpty, let name = Self.name(of: host) else { return false }
@@ -97,7 +108,7 @@ struct HSTSList: Hashable, Sendable {
         let date = FieldList.unquoted(String(parts[1]))
         guard let expires = date == "unlimited" ? .max : StateDate.seconds(date) else { return false }
         let host = parts[0].hasPrefix(".") ? parts[0].dropFirst() : parts[0]
-        guard let name = Self.name(of: String(host)) else { return false }
+        guard let name = Self.name(written: String(host)) else { return false }
         if expires > now { add(name, Entry(expires: expires, includesSubdomains: host != parts[0]), now: now) }
         return true
     }
