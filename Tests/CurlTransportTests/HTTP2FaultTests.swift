@@ -400,6 +400,43 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// libcurl 7.88 reads no window for the upload after the whole response.
+    @Test(arguments: ["/200/3", "/204/-", "/200/-"], [false, true])
+    func answerBeforeTheUploadIsDelivered(path: String, isStream: Bool) async throws {
+        let server = try await FaultyHTTP2Server("answer-early")
+        try await withTransport(configuration()) { transport async throws in
+            for size in [20_000, 500_000] {
+                let body: HTTPBody =
+                    isStream
+                    ? .stream {
+                        AsyncStream<Data> { continuation in
+                            for _ in 0..<10 { continuation.yield(Data(count: size / 10)) }
+                            continuation.finish()
+                        }
+                    } : .data(Data(count: size))
+                let response = try await transport.answer(to: HTTPRequest("POST", server.url(path), body: body))
+                #expect("\(response.status)" == path.split(separator: "/")[0])
+                #expect(response.text == (response.status == 204 ? "" : "yes"))
+            }
+        }
+    }
+
+    /// A producer that is slow is waited for, so that an upload that is answered early is whole.
+    @Test(arguments: ["/200/3", "/200/-"]) func slowUploadIsSentAfterAnEarlyAnswer(path: String) async throws {
+        let server = try await FaultyHTTP2Server("answer-early")
+        let (stream, continuation) = AsyncStream.makeStream(of: Data.self)
+        let body = HTTPBody.stream(stream)
+        try await withTransport(configuration()) { transport async throws in
+            continuation.yield(Data(count: 100))
+            let request = HTTPRequest("POST", server.url(path), body: body).with { $0.streamsBody = true }
+            let response = try await transport.answer(to: request)
+            continuation.yield(Data(count: 100))
+            continuation.finish()
+            #expect(try await response.body.collect(upTo: 100) == Data("yes".utf8))
+            try await eventually("the whole upload") { server.lines("processed POST \(path) 1 200").count == 1 }
+        }
+    }
+
     /// libcurl 7.88 reads on as long as frames arrive that carry nothing.
     @Test(arguments: ["/data", "/priority"]) func floodDoesNotStopTheEngine(path: String) async throws {
         let server = try await FaultyHTTP2Server("flood")

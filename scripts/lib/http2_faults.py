@@ -8,13 +8,14 @@ import socket
 import ssl
 import sys
 import threading
+import time
 
 import h2.config
 import h2.connection
 import h2.events
 import h2.settings
 from h2.errors import ErrorCodes
-from hyperframe.frame import RstStreamFrame
+from hyperframe.frame import DataFrame, PriorityFrame, RstStreamFrame
 
 behaviour, certificate, *place = sys.argv[1:]
 lock = threading.Lock()
@@ -96,6 +97,8 @@ class Connection:
             self.go_away(1)
         elif behaviour.startswith("reset-early"):
             self.answer_and_reset(stream)
+        elif behaviour == "answer-early":
+            self.answer(stream, path)
         elif behaviour == "goaway-after-effect" and method == "POST" and self.number == 1:
             say("processed", method, path, self.number, 0)
             self.go_away(stream)
@@ -123,6 +126,14 @@ class Connection:
             self.flush()
         self.sock.sendall(self.h2.data_to_send() + reset)
 
+    def answer(self, stream, path):
+        """Sends the response that the path /STATUS/LENGTH describes before the request's body, which is read on."""
+        _, status, length = path.split("/")
+        headers = [(":status", status)] + ([("content-length", length)] if length != "-" else [])
+        self.h2.send_headers(stream, headers, end_stream=status == "204")
+        if status != "204":
+            self.h2.send_data(stream, b"yes", end_stream=True)
+
     def flood(self, stream, path):
         """Sends frames of the kind that the path names, which carry nothing, until the client closes; at most 25 s."""
         self.h2.send_headers(stream, [(":status", "200")])
@@ -142,6 +153,9 @@ class Connection:
         self.is_ending = True
 
     def ended(self, stream):
+        if behaviour == "answer-early":
+            method, path, length = self.open.pop(stream)
+            return say("processed", method, path, self.number, length)
         if behaviour.startswith("reset"):
             return self.answer_and_reset(stream)
         method, path, length = self.open.pop(stream)

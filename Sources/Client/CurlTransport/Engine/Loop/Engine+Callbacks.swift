@@ -79,6 +79,10 @@ extension Engine {
             // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamRefusal = StreamRefusal()
+        if GlobalCurl.Old.endsReadingAtLength, transfer.machine.rules.readsBody {
+            transfer.checksLength = OpenSSL.choseHTTP2(handle.curl)
+            handle.set(CURLOPT_IGNORE_CONTENT_LENGTH, transfer.checksLength ? 1 : 0)
+        }
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
         case .refuse:
@@ -162,6 +166,7 @@ extension Engine {
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
+        noteWhole(transfer)
         switch action {
         case .wait: return true
         case .answer: answerWithStream(transfer, handle)
@@ -180,6 +185,20 @@ extension Engine {
         let isChecked = transfer.plan.checksDigests && !transfer.machine.isUpgraded
         guard isChecked, !rules.hasNoBody(head.status), !rules.mayBeRetriedByLibcurl(head.status) else { return nil }
         return BodyDigest(head.headers, status: head.status, isDecoded: transfer.decoder != nil)
+    }
+
+    /// Notes a response that has arrived as a whole, by its length or its status, while the request may not have been sent
+    /// (RFC 9113 §8.1). libcurl 7.88 reads nothing more of the stream then, also not the window of the upload, and a server of
+    /// HTTP/1.1 may not read the rest.
+    private func noteWhole(_ transfer: Transfer) {
+        guard transfer.machine.rules.readsBody, !transfer.machine.isAnsweredEarly, !transfer.machine.isUpgraded,
+            transfer.machine.drainsUntil == nil,
+            !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status),
+            transfer.machine.rules.hasNoBody(transfer.head.status)
+                || transfer.head.contentLength == transfer.decoder?.codedByteCount ?? transfer.machine.bodyByteCount
+        else { return }
+        transfer.machine.isAnsweredEarly = true
+        idleWatch.note(now + TransferMachine.uploadStall)
     }
 
     /// Finds out what will show the end of the body, if no field tells its length (RFC 9112 §6.3).
@@ -254,6 +273,7 @@ extension Engine {
                 guard count == output.count else { break }
             }
             decoder.repeatedByteCount -= repeated
+            noteWhole(transfer)
             return bytes.count
         }
     }
@@ -285,6 +305,7 @@ extension Engine {
             transfer.decoder == nil ? digest.update(bytes) : digest.updatePlain(bytes)
         }
         keep(bytes, transfer)
+        if transfer.decoder == nil { noteWhole(transfer) }
         return bytes.count
     }
 
@@ -333,7 +354,12 @@ extension Engine {
             throttle?.sent(count, transfer)
             transfer.machine.sent(count, now)
             return count
-        case .end: return 0
+        case .end:
+            // libcurl 7.88 has read the end of the stream while the upload paused, and does not look at it again.
+            if GlobalCurl.Old.endsReadingAtLength, transfer.head.isFinal, transfer.head.version == .http2 {
+                mailbox.post(.wake(transfer))
+            }
+            return 0
         case .pause:
             transfer.machine.sendingPaused()
             return Int(CURL_READFUNC_PAUSE)

@@ -117,6 +117,11 @@ extension Engine {
             result = CURLE_OK
             handle.isSpent = true
         }
+        if result == CURLE_OK, transfer.checksLength, transfer.head.contentLength != nil,
+            !StreamReset.isWhole(transfer, handle)
+        {
+            transfer.fail(EngineFailure.shortBody(transfer))
+        }
         if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
             transfer.fail(EngineFailure.truncated(decoder))
         }

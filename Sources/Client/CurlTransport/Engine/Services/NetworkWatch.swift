@@ -144,6 +144,16 @@ extension Engine {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {
             guard let transfer = handle.transfer else { continue }
+            if transfer.machine.isAnsweredEarly {
+                let left = handle.offset(CURLINFO_SIZE_UPLOAD_T) - Int64(sockets.unsentBytes(port: handle.localPort))
+                if let time = transfer.machine.checkUpload(left, now) {
+                    idleWatch.note(time)
+                } else {
+                    handle.isSpent = true
+                    conclude(transfer, handle, CURLE_OK)
+                    continue
+                }
+            }
             switch transfer.machine.checkSilence(now, isThrottled: transfer.isThrottled) {
             case .never: break
             case .again(let time): idleWatch.note(time)

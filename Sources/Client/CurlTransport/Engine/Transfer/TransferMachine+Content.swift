@@ -36,6 +36,7 @@ extension TransferMachine {
     /// Records the complete head of a final response, and sets ``stopsSending``. Returns what to do.
     mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
+        isAnsweredEarly = false
         isDecoded =
             rules.decompresses && head.isCoded && !rules.hasNoBody(status) && !isProxyRefusal && !isUpgraded
         announcedBodySize = rules.hasNoBody(status) || isDecoded ? nil : head.contentLength
@@ -115,11 +116,15 @@ extension TransferMachine {
 
     mutating func sent(_ count: Int, _ now: MonotonicTime) {
         lastActivity = now
+        waitsForSource = false
         sourceBytes += Int64(count)
     }
 
     /// Records that the body's source has no bytes now. An upgrade has none until the server agrees to it.
-    mutating func sendingPaused() { waitsForUpgrade = rules.upgrades && status == 0 }
+    mutating func sendingPaused() {
+        waitsForUpgrade = rules.upgrades && status == 0
+        waitsForSource = true
+    }
 
     /// Records that the peer has closed the connection of an upgrade, possibly before it answered. Returns whether the
     /// engine must inform libcurl: before 8.12, libcurl does not end the transfer while sending is paused.

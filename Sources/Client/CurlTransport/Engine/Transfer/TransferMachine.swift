@@ -93,6 +93,12 @@ struct TransferMachine: Sendable {
     /// Whether the rest of the request body is not sent: the status is 300 or above, the server refused an upgrade, or
     /// the peer has closed the connection of an upgrade.
     var stopsSending = false
+    /// Whether the whole response has arrived although the request has not been sent, so that ``checkUpload(_:_:)`` may end it.
+    var isAnsweredEarly = false
+    /// Whether the body's source has no bytes now.
+    var waitsForSource = false
+    /// What of the request's body had left at the last ``checkUpload(_:_:)``.
+    private var lastUpload: Int64 = -1
     /// Whether the request for an upgrade was sent and has no answer yet.
     var waitsForUpgrade = false
     /// Whether the connection carries another protocol now.
@@ -105,6 +111,8 @@ struct TransferMachine: Sendable {
     /// connection can carry the next request. Beyond that, a new connection costs less.
     static let drainBytes: Int64 = 64 << 10
     static let drainTime: Int64 = 250
+    /// How long an upload may stand after its whole response, in milliseconds, before the call ends.
+    static let uploadStall: Int64 = 1000
     /// How many decoded bytes may arrive before the decompression ratio is checked.
     static let decompressionGrace: Int64 = 32 << 20
     /// The same for the body of an error, lower because many errors may arrive at once.
@@ -345,6 +353,18 @@ struct TransferMachine: Sendable {
             if next <= now { return .silent(inKernel: rules.hasBody && firstByteAt == nil) }
         }
         return .again(min(next, drainsUntil ?? next))
+    }
+
+    /// Checks whether the upload of a transfer whose whole response has arrived goes on. Returns when to check again; `nil` if
+    /// it stands, and the response is the result.
+    ///
+    /// - Parameter left: The bytes of the body that have left, in libcurl's count and minus those in the kernel's buffer.
+    mutating func checkUpload(_ left: Int64, _ now: MonotonicTime) -> MonotonicTime? {
+        guard left == lastUpload, !waitsForSource, pause == .none else {
+            lastUpload = left
+            return now + Self.uploadStall
+        }
+        return nil
     }
 
     /// Checks whether bytes of a transfer that seems silent have left the kernel's send buffer since the last check.
