@@ -72,8 +72,7 @@ public struct HTTPResponse: Sendable {
     }
 
     /// Whether nothing shows that the body is whole, although the call succeeded: no field tells its length, and its TLS
-    /// connection was closed without `close_notify` (RFC 9112 §9.8); or it came over HTTP/2 or HTTP/3, where libcurl may take a
-    /// stream that was reset with `NO_ERROR` for a complete one. `false` for a body that its coding or a digest shows to be
+    /// connection was closed without `close_notify` (RFC 9112 §9.8). `false` for a body that its coding or a digest shows to be
     /// whole. Known when a stream has been read to its end; `true` until then.
     ///
     /// Such a body is never stored in the cache.

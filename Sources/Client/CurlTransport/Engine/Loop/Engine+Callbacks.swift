@@ -205,18 +205,14 @@ extension Engine {
     private func noteEnd(of transfer: Transfer, _ handle: EasyHandle) {
         (transfer.bodyEnd, transfer.tls) = (nil, nil)
         let (head, rules) = (transfer.head, transfer.machine.rules)
-        guard head.contentLength == nil, !rules.hasNoBody(head.status), !transfer.machine.isUpgraded else { return }
-        switch head.version {
-        case .http1_0, .http1_1:
-            guard !head.isChunked else { return }
-            transfer.tls = TLSHandshake.of(lat_openssl_connection(handle.curl))
-            // In clear text the end of the connection is that of the body (RFC 9112 §8).
-            guard let tls = transfer.tls else { return }
-            tls.isWithinRecord = false
-            transfer.bodyEnd = BodyEnd(.connectionWithoutNotice)
-        // libcurl 7.88 and 8.23 take a stream that was reset with NO_ERROR for a complete one, those between do not.
-        case .http2, .http3: transfer.bodyEnd = BodyEnd(.stream)
-        }
+        // A stream of HTTP/2 or HTTP/3 has an end of its own, and in clear text the end of the connection is that of the body
+        // (RFC 9112 §8).
+        guard head.contentLength == nil, !rules.hasNoBody(head.status), !transfer.machine.isUpgraded, !head.isChunked,
+            head.version == .http1_0 || head.version == .http1_1,
+            let tls = TLSHandshake.of(lat_openssl_connection(handle.curl))
+        else { return }
+        tls.isWithinRecord = false
+        (transfer.bodyEnd, transfer.tls) = (BodyEnd(), tls)
     }
 
     /// Whether the head is a redirect that the caller follows (RFC 9110 §15.4).
