@@ -31,7 +31,7 @@ if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q --disable
 fi
 
 "$work/venv/bin/python" -W ignore - "$work" <<'PYTHON'
-import contextlib, socket, subprocess, sys, threading, time
+import contextlib, os, signal, socket, subprocess, sys, threading, time
 import pycurl
 
 work = sys.argv[1]
@@ -126,7 +126,9 @@ def running(command):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen(command(port), cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(port), cwd=work, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + 30
         while True:
@@ -144,7 +146,7 @@ def running(command):
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 seen = {}

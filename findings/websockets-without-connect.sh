@@ -36,7 +36,7 @@ if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q --disable
 fi
 
 "$work/venv/bin/python" -W ignore - "$work" <<'PYTHON'
-import asyncio, contextlib, glob, logging, os, socket, subprocess, sys, threading, time
+import asyncio, contextlib, glob, logging, os, signal, socket, subprocess, sys, threading, time
 import aiohttp, niquests, pycurl
 from websockets.sync.client import connect
 from websockets.sync.server import serve
@@ -135,7 +135,7 @@ def running(command):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        command(port), cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        command(port), cwd=work, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "LD_LIBRARY_PATH": libraries} if command is squid else None,
     )
     try:
@@ -155,7 +155,7 @@ def running(command):
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 clients = {"aiohttp": with_aiohttp, "niquests": with_niquests, "websockets": with_websockets, "libcurl": with_libcurl}
