@@ -1,4 +1,5 @@
 import Foundation
+import HTTPCore
 import LATTesting
 import Testing
 
@@ -168,7 +169,9 @@ import Testing
             let words = try paste(command)
             let isCurl = form == .curl
             for word in [
-                "P\(text)", "https://a.test/\(text)", isCurl ? "X: \(text)" : "X:\(text)",
+                // curl gets the URL as the engine sends it.
+                "P\(text)", isCurl ? "https://a.test/\(text)".idempotentlyPercentEncoded : "https://a.test/\(text)",
+                isCurl ? "X: \(text)" : "X:\(text)",
                 isCurl ? "Y\(text): y" : "Y\(text):y",
                 isCurl ? "b\(text)" : "--raw=b\(text)",
             ] { #expect(words.contains { $0.utf8.elementsEqual(word.utf8) }, "\(word.debugDescription) in \(command)") }

@@ -80,8 +80,8 @@ extension Engine {
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamRefusal = StreamRefusal()
         if GlobalCurl.Old.endsReadingAtLength, transfer.machine.rules.readsBody {
-            transfer.checksLength = OpenSSL.choseHTTP2(handle.curl)
-            handle.set(CURLOPT_IGNORE_CONTENT_LENGTH, transfer.checksLength ? 1 : 0)
+            transfer.isUploadingToStream = OpenSSL.choseHTTP2(handle.curl)
+            handle.set(CURLOPT_IGNORE_CONTENT_LENGTH, transfer.isUploadingToStream ? 1 : 0)
         }
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
@@ -167,6 +167,7 @@ extension Engine {
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
         noteWhole(transfer)
+        if transfer.isUploadingToStream, transfer.head.isFinal { idleWatch.note(now + TransferMachine.uploadStall) }
         switch action {
         case .wait: return true
         case .answer: answerWithStream(transfer, handle)
@@ -351,10 +352,7 @@ extension Engine {
             transfer.machine.sent(count, now)
             return count
         case .end:
-            // libcurl 7.88 has read the end of the stream while the upload paused, and does not look at it again.
-            if GlobalCurl.Old.endsReadingAtLength, transfer.head.isFinal, transfer.head.version == .http2 {
-                mailbox.post(.wake(transfer))
-            }
+            if transfer.isUploadingToStream, transfer.head.isFinal { mailbox.post(.wake(transfer)) }
             return 0
         case .pause:
             transfer.machine.sendingPaused()

@@ -117,7 +117,7 @@ extension Engine {
             result = CURLE_OK
             handle.isSpent = true
         }
-        if result == CURLE_OK, transfer.checksLength, transfer.head.contentLength != nil,
+        if result == CURLE_OK, transfer.isUploadingToStream, transfer.head.contentLength != nil,
             !StreamReset.isWhole(transfer, handle)
         {
             transfer.fail(EngineFailure.shortBody(transfer))

@@ -280,10 +280,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
         case .start(let transfer): submit(transfer)
         case .cancel(let transfer): end(transfer, EngineFailure.cancelled)
         case .update(let transfer): update(transfer)
-        case .wake(let transfer):
-            guard transfer.machine.pause == .none, !transfer.isThrottled else { break }
-            apply(.receiving, to: transfer)
-            apply(.none, to: transfer)
+        case .wake(let transfer): wake(transfer)
         case .adopt(let report, let circuit): adopt(report, of: circuit)
         case .gauges(let continuation): continuation.resume(returning: gauges)
         case .services(let work): work(services)

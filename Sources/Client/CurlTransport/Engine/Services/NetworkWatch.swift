@@ -139,6 +139,14 @@ struct IdleWatch {
 }
 
 extension Engine {
+    /// Has libcurl look at a transfer again. 7.88 may have read the end of a stream of HTTP/2 while the upload went on, and does
+    /// not look at it again by itself.
+    func wake(_ transfer: Transfer) {
+        guard transfer.machine.pause == .none, !transfer.isThrottled else { return }
+        apply(.receiving, to: transfer)
+        apply(.none, to: transfer)
+    }
+
     /// Checks all running transfers, and ends those that have been silent for too long.
     func checkIdleTransfers() {
         idleWatch.begin(now, runningCount: runningCount)
@@ -153,6 +161,11 @@ extension Engine {
                     conclude(transfer, handle, CURLE_OK)
                     continue
                 }
+            }
+            if transfer.isUploadingToStream, transfer.head.isFinal {
+                wake(transfer)
+                guard handle.transfer === transfer else { continue }
+                idleWatch.note(now + TransferMachine.uploadStall)
             }
             switch transfer.machine.checkSilence(now, isThrottled: transfer.isThrottled) {
             case .never: break

@@ -60,8 +60,9 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var decoder: BodyDecoder?
     /// Compares the body with its digest; `nil` for a response without one.
     @exclusivity(unchecked) var digest: BodyDigest?
-    /// Whether the engine compares the body with its `Content-Length`, and libcurl does not.
-    @exclusivity(unchecked) var checksLength = false
+    /// Whether it uploads over HTTP/2 with a libcurl before 8.1: the engine, and not libcurl, compares the response with its
+    /// `Content-Length`, and wakes libcurl (``Engine/wake(_:)``).
+    @exclusivity(unchecked) var isUploadingToStream = false
     /// The end of a body whose length no field tells; `nil` for any other.
     @exclusivity(unchecked) var bodyEnd: BodyEnd?
     /// The TLS connection of such a body; `nil` in clear text and in HTTP/2.
