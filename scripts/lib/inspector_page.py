@@ -331,7 +331,9 @@ def outbox(page, address, trigger):
     before = page.run("document.querySelector('#boxes').innerText")
     expect(page.run("document.querySelector('#outbox').getAttribute('aria-pressed')") == "true", "the button is not pressed")
     urllib.request.urlopen(trigger).read()
-    page.wait("document.querySelectorAll('#boxes tbody tr').length === 1")
+    # The counts may have been read before the entry was dropped; they are read again.
+    page.wait("document.querySelectorAll('#boxes tbody tr').length === 1"
+              " && document.querySelector('#boxes').innerText.includes('0 dead')")
     after = page.run("document.querySelector('#boxes').innerText")
     # The first click asks, the second drops.
     drop = "document.querySelector('#boxes button[id^=drop]')"
