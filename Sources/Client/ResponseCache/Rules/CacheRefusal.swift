@@ -32,7 +32,7 @@ public enum CacheRefusal: Error, Hashable {
     case businessFailure
     /// The envelope or the judge needs the whole response, but it arrives as a stream.
     case unjudgedStream
-    /// The body does not have its announced length, nothing shows that it is whole (``HTTPResponse/mayBeCut``), or it is a part
+    /// The body does not have its announced length, nothing shows that it is whole (`HTTPResponse.mayBeCut`), or it is a part
     /// although the status says otherwise.
     case incomplete
     /// The stream was not read to its end.
