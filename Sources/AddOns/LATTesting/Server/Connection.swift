@@ -35,6 +35,7 @@ final class Connection {
         /// Receives the body as it arrives, and answers; `nil` for a route.
         var receiver: (any BodyReceiver)?
         var isAnswered = false
+        var sentInterim = false
 
         mutating func append(_ piece: ArraySlice<UInt8>) {
             record.bodyByteCount += Int64(piece.count)

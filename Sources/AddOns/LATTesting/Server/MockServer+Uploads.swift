@@ -89,7 +89,8 @@ extension MockServer {
         /// The fields of the requests that created the uploads that there are.
         public var creations: [HTTPHeaders] { state.withLock { $0.resources.values.map(\.fields) } }
 
-        /// Resets the connection of the next request with content after so many bytes of it. Each call is for one request.
+        /// Breaks the connection of the next request with content after so many bytes of it: with a reset, or with an end
+        /// that lets the client read the interim responses before it. Each call is for one request.
         public func cutNext(afterBytes count: Int64) { state.withLock { $0.cuts.append(count) } }
 
         /// Forgets all uploads, as a server does whose uploads expire.
@@ -111,7 +112,7 @@ protocol BodyReceiver: Sendable {
 enum BodyAction {
     case proceed
     case interim(Int, HTTPHeaders)
-    /// Resets the connection.
+    /// Breaks the connection.
     case cut
 }
 

@@ -52,7 +52,14 @@ extension ServerLoop {
             // Few bytes, for which a client that sends a body has room.
             let head = "HTTP/1.1 \(status) \(ReasonPhrase.of(status))\r\n" + headers.lines + "\r\n"
             _ = connection.send(.bytes(ArraySlice(head.utf8)))
-        case .cut: close(connection, by: Socket.reset)
+            connection.exchange?.sentInterim = true
+        case .cut:
+            guard let exchange = connection.exchange, exchange.sentInterim else {
+                return close(connection, by: Socket.reset)
+            }
+            // A client that is still sending when a reset arrives may never read the interim responses before it.
+            exchange.receiver?.abandon(exchange.record)
+            closeGracefully(connection)
         }
     }
 
