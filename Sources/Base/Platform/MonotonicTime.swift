@@ -48,7 +48,10 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 
 extension Duration {
     /// The duration in seconds, with fraction.
-    package var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+    package var inSeconds: Double {
+        let (seconds, attoseconds) = components
+        return Double(seconds) + Double(attoseconds) / 1e18
+    }
 
     /// The duration in whole milliseconds, rounded up so that a fraction never becomes 0, and at most `Int32.max`.
     @inlinable package var roundedUpMilliseconds: Int64 { roundedUpMilliseconds(atMost: Int64(Int32.max)) }

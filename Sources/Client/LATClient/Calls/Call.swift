@@ -54,6 +54,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
         var sent = SentRequests()
         /// What to do when the next transfer starts.
         var startActions: [@Sendable () -> Void] = []
+        /// Where the next transfer is measured, if it may be hedged.
+        var hedgePlace: HedgeStage.Place?
         /// The progress, once somebody has asked for it.
         var progress: CallProgress?
         /// Learns when the call begins and ceases to wait for a limit.
@@ -247,12 +249,15 @@ package final class Call: @unchecked Sendable, TransferOwner {
     /// progress.
     func hedge() -> Call {
         let call = Call(request, details: details, deadline: deadline, watch: watch)
-        call.noteHedging()
+        call.word.bitwiseOr(Flag.attempt, ordering: .relaxed)
         return call
     }
 
-    /// Records that the call sends one of several requests, of which any may be abandoned.
-    func noteHedging() { word.bitwiseOr(Flag.attempt, ordering: .relaxed) }
+    /// Records that the call sends one of several requests, of which any may be abandoned, and where it is measured.
+    func noteHedging(_ place: HedgeStage.Place) {
+        state.withLock { $0.hedgePlace = place }
+        word.bitwiseOr(Flag.attempt | Flag.awaited, ordering: .acquiringAndReleasing)
+    }
 
     /// Whether one of several requests is sent, for which nobody waits once another one was answered.
     var isAttempt: Bool { has(Flag.attempt) }
@@ -281,10 +286,11 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     package func transferDidStart() {
         guard has(Flag.awaited) else { return }
-        let actions = state.withLock { state in
+        let (place, actions) = state.withLock { state in
             defer { state.startActions = [] }
-            return state.startActions
+            return (state.hedgePlace.take(), state.startActions)
         }
+        place?.start(of: self)
         for action in actions { action() }
     }
 

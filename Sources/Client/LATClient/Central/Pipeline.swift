@@ -16,6 +16,7 @@ final class Pipeline: Sendable {
     private let barrier = BarrierStage()
     let redirect: RedirectStage
     let limit: LimitStage
+    private let hedge: HedgeStage
     let retryBudget: RetryBudget
 
     /// The stages of a request without settings of its own.
@@ -79,6 +80,10 @@ final class Pipeline: Sendable {
         let retry = RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock)
         retryBudget = retry.budget
         let mirrors = MirrorStage(memory: configuration.mirrorMemory)
+        hedge = HedgeStage(
+            configuration.hedge, retry, mirrors, limits,
+            hasProviders: configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
+                || configuration.parameterProvider != nil, addresses: configuration.addresses)
         let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
@@ -93,10 +98,7 @@ final class Pipeline: Sendable {
                     return request
                 }),
             .retry: retry,
-            .hedge: HedgeStage(
-                configuration.hedge, retry, mirrors, limits,
-                hasProviders: configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
-                    || configuration.parameterProvider != nil, addresses: configuration.addresses),
+            .hedge: hedge,
             .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
@@ -149,11 +151,13 @@ final class Pipeline: Sendable {
         let request = call.request
         let stages = try stages(for: call, request)
         let rest = stages.subtracting(StageSet(.redirect))
-        guard stages.contains(.redirect), rest.isSubset(of: StageSet(.attempt)) else {
+        guard stages.contains(.redirect), rest.isSubset(of: StageSet(.attempt)) || rest == StageSet(.hedge) else {
             return try await Chain(call, table, stages).proceed(request)
         }
         let response =
-            rest.isEmpty ? try await table.send(request, for: call) : try await sendObserved(request, for: call)
+            rest.isEmpty
+            ? try await table.send(request, for: call)
+            : rest.contains(.hedge) ? try await sendHedged(call) : try await sendObserved(request, for: call)
         guard redirect.mayFollow(response) else { return response }
         return try await redirect.follow(response, to: request, Chain(call, table, rest))
     }
@@ -161,6 +165,13 @@ final class Pipeline: Sendable {
     @inline(never)
     private func sendObserved(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         try await AttemptStage.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
+    }
+
+    @inline(never)
+    private func sendHedged(_ call: Call) async throws -> HTTPResponse {
+        let chain = Chain(call, table, [])
+        if let response = try await hedge.send(chain, { try await table.send($0, for: $1) }) { return response }
+        return try await chain.proceed(call.request)
     }
 
     /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are called, but

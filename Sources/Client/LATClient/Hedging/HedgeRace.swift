@@ -4,7 +4,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// One call's requests. The first is sent by the call itself, so that one that is not hedged costs little more than a timer.
+/// One call's requests. The first is sent by the call itself, and the others when ``HedgeStage`` says that its time has come.
 final class HedgeRace: Sendable {
     private struct Winner {
         let number: Int
@@ -69,8 +69,10 @@ final class HedgeRace: Sendable {
     private static let patience = Duration.seconds(1)
 
     private let policy: RequestOptions.Hedge
-    private let delay: Duration?
-    private let request: HTTPRequest
+    /// The call's request as all of its requests begin.
+    let request: HTTPRequest
+    /// Whether the first request was sent before this was made, without a record.
+    private let isLate: Bool
     private let chain: Chain
     private let row: HedgeStage.Row
     private let stage: HedgeStage
@@ -80,58 +82,63 @@ final class HedgeRace: Sendable {
     private var call: Call { chain.call }
 
     init(
-        _ policy: RequestOptions.Hedge, _ delay: Duration?, _ request: HTTPRequest, _ chain: Chain,
-        _ row: HedgeStage.Row,
-        _ stage: HedgeStage
+        _ policy: RequestOptions.Hedge, _ request: HTTPRequest, _ chain: Chain, _ row: HedgeStage.Row,
+        _ stage: HedgeStage, isLate: Bool = false
     ) {
         var request = request
         if stage.choosesAddress(request) { request.context.usedAddresses = UsedAddresses() }
-        (self.policy, self.delay, self.request, self.chain) = (policy, delay, request, chain)
-        (self.row, self.stage) = (row, stage)
+        (self.policy, self.request, self.chain) = (policy, request, chain)
+        (self.row, self.stage, self.isLate) = (row, stage, isLate)
+        if isLate { chain.call.note { $0.begins(request, hop: 0) } }
     }
 
-    func run() async throws -> HTTPResponse {
-        call.noteHedging()
-        // The time counts from when the request is sent, without waits for limits and connections.
-        call.atNextStart { [weak self] in self?.begin() }
-        let answer: Result<HTTPResponse, any Error>
-        do {
-            answer = .success(try await chain.proceed(request))
-        } catch {
-            answer = .failure(error)
-        }
+    /// The first request takes longer than its delay.
+    func begin(_ wait: HedgeWaits.Wait) {
+        guard let delay = wait.delay else { return }
+        state.withLock { $0.startedAt = wait.startedAt }
+        guard call.wasSuspended else { return hedge(after: delay) }
+        // The time of a suspended call begins when it is resumed.
+        watch()
+        set(Self.nextHedge, after: delay)
+    }
+
+    /// Ends the first request, which took longer than its delay.
+    ///
+    /// - Returns: the response that counts.
+    func finish(_ answer: Result<HTTPResponse, any Error>, _ wait: HedgeWaits.Wait) async throws -> HTTPResponse {
+        if isLate { call.note { $0.ended(request, answer) } }
         let isGood = RequestOptions.Hedge.isGood(answer, to: request)
         if let waiter = state.withLock({ $0.end(isGood: isGood) }) {
             // A failure is not held back for as long as a slow hedge takes.
-            set(Self.endOfPatience, after: max(Self.patience, delay ?? .zero))
+            set(Self.endOfPatience, after: max(Self.patience, wait.delay ?? .zero))
             do {
                 try await waiter.value(for: call)
             } catch {
-                let (winner, wait) = finish()
-                wait?.end()
+                let (winner, watch) = finish()
+                watch?.end()
                 winner?.response.body.abandon()
                 Self.abandon(answer)
                 throw error
             }
         }
-        let (winner, wait) = finish()
+        let (winner, watch) = finish()
         guard let winner, !call.isCancelled else {
-            wait?.end()
+            watch?.end()
             if call.isCancelled {
                 winner?.response.body.abandon()
                 Self.abandon(answer)
                 throw call.cancellation
             }
-            note(answer, of: chain.addressIndex)
+            note(answer, of: chain.addressIndex, since: wait.startedAt)
             return try answer.get()
         }
         Self.abandon(answer)
         var response = winner.response
         // The body of a redirect may still be arriving.
-        if response.body.isStream, let wait {
-            response.body = ResponseBody(FollowingBody(response.body, wait))
+        if response.body.isStream, let watch {
+            response.body = ResponseBody(FollowingBody(response.body, watch))
         } else {
-            wait?.end()
+            watch?.end()
         }
         return response
     }
@@ -158,19 +165,12 @@ final class HedgeRace: Sendable {
     }
 
     /// Learns from the response to the call.
-    private func note(_ answer: Result<HTTPResponse, any Error>, of address: Int) {
-        guard case .success(let response) = answer, let start = state.withLock(\.startedAt) else { return }
+    private func note(_ answer: Result<HTTPResponse, any Error>, of address: Int, since start: Duration?) {
+        guard case .success(let response) = answer, let start else { return }
         row.note(response.version, of: address)
         guard RequestOptions.Hedge.isSample(response), !call.wasSuspended else { return }
         let now = stage.limits.clock.now()
         row { $0.end(after: now - start, at: now) }
-    }
-
-    /// The first request is being sent.
-    private func begin() {
-        let now = stage.limits.clock.now()
-        state.withLock { $0.startedAt = now }
-        if let delay { set(Self.nextHedge, after: delay) }
     }
 
     private func set(_ alarm: Int, after delay: Duration) {
@@ -270,7 +270,7 @@ final class HedgeRace: Sendable {
             stage.budget.refund()
         }
         if won {
-            note(answer, of: target.address)
+            note(answer, of: target.address, since: state.withLock(\.startedAt))
             call.notifyWaits()
         } else {
             Self.abandon(answer)
