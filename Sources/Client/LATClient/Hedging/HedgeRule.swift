@@ -90,6 +90,8 @@ struct HedgeShare: Sendable {
     private(set) var callsInWindow = 0
     private(set) var hedgesInWindow = 0
     private var second = 0
+    /// The end of that second.
+    private var end = Duration.zero
 
     mutating func noteCall(at now: Duration) {
         advance(to: now)
@@ -132,6 +134,7 @@ struct HedgeShare: Sendable {
     }
 
     mutating func advance(to now: Duration) {
+        guard now >= end else { return }
         let next = max(second, Int(now.components.seconds))
         for second in max(second + 1, next - Self.seconds + 1)..<(next + 1) where next > self.second {
             callsInWindow -= Int(calls[second % Self.seconds])
@@ -140,6 +143,7 @@ struct HedgeShare: Sendable {
             hedges[second % Self.seconds] = 0
         }
         second = next
+        end = .seconds(next + 1)
     }
 }
 

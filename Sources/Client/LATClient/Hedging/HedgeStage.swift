@@ -43,7 +43,7 @@ final class HedgeStage: Stage {
         ) -> Int {
             state.withLock { state in
                 let delay = state.row.begin(policy, isFirst: isFirst, at: now)
-                return state.waits.begin(HedgeWaits.Wait(chain: chain, delay: delay, race: race))
+                return state.waits.begin(HedgeWaits.Wait(chain, after: delay, race))
             }
         }
 
@@ -57,19 +57,18 @@ final class HedgeStage: Stage {
             state.withLock { $0.waits.takeDue(at: now, race: race) }
         }
 
-        /// Ends the first request of an attempt, and learns from its response.
+        /// Ends the first request of a call's attempt, and learns from its response.
         ///
         /// - Returns: the request, if its time had come.
-        fileprivate func end(_ place: Int, with response: HTTPResponse?, at now: Duration) -> HedgeWaits.Wait? {
+        fileprivate func end(
+            _ place: Int, of call: Call, with response: HTTPResponse?, at now: Duration
+        ) -> HedgeWaits.Wait? {
             state.withLock { state in
-                guard let wait = state.waits.end(place) else { return nil }
-                if wait.isSlow { return wait }
-                if let response, let start = wait.startedAt, RequestOptions.Hedge.isSample(response),
-                    !wait.chain.call.wasSuspended
-                {
+                let (slow, start) = state.waits.end(place)
+                if slow == nil, let response, let start, RequestOptions.Hedge.isSample(response), !call.wasSuspended {
                     state.row.end(after: now - start, at: now)
                 }
-                return nil
+                return slow
             }
         }
     }
@@ -90,7 +89,8 @@ final class HedgeStage: Stage {
     private struct Rows {
         var byName: [Name: Row] = [:]
         /// The row asked for last, which is usually the next one, too.
-        var last: (name: Name, row: Row)?
+        var lastName: Name?
+        var last: Row?
         /// Idle rows are forgotten when there are at least this many.
         var roomFrom = 1_024
     }
@@ -167,11 +167,11 @@ final class HedgeStage: Stage {
         do {
             let response = try await send()
             place.row.note(response.version, of: chain.addressIndex)
-            wait = place.row.end(place.index, with: response, at: limits.clock.now())
+            wait = place.row.end(place.index, of: chain.call, with: response, at: limits.clock.now())
             if wait == nil { return response }
             answer = .success(response)
         } catch {
-            wait = place.row.end(place.index, with: nil, at: .zero)
+            wait = place.row.end(place.index, of: chain.call, with: nil, at: .zero)
             answer = .failure(error)
         }
         guard let wait, let race = wait.race else { return try answer.get() }
@@ -214,9 +214,10 @@ final class HedgeStage: Stage {
         guard let domain = row?.domain ?? URLReference.origin(of: request.url) else { return nil }
         let name = Name(domain: domain, server: row?.server)
         return rows.withLock { rows in
-            if let last = rows.last, last.name == name { return last.row }
+            if rows.lastName == name { return rows.last }
+            rows.lastName = name
             if let row = rows.byName[name] {
-                rows.last = (name, row)
+                rows.last = row
                 return row
             }
             if rows.byName.count >= rows.roomFrom {
@@ -226,7 +227,7 @@ final class HedgeStage: Stage {
             }
             let new = Row()
             rows.byName[name] = new
-            rows.last = (name, new)
+            rows.last = new
             return new
         }
     }

@@ -3,21 +3,27 @@
 /// They share one alarm: hardly any call takes that long, so nothing is set and cancelled for each.
 struct HedgeWaits: Sendable {
     struct Wait: Sendable {
-        /// How the request goes on from the stage of hedges.
-        let chain: Chain
+        /// How the request goes on from the stage of hedges; `nil` in a place that is free.
+        private(set) var chain: Chain?
         /// How long the request may take before it is sent again; `nil` while nothing is known.
         let delay: Duration?
         /// Sends the request again. Made when its time has come, if that can be done from the call alone.
-        var race: HedgeRace?
+        fileprivate(set) var race: HedgeRace?
         /// When the request was sent.
-        var startedAt: Duration?
+        fileprivate(set) var startedAt: Duration?
         /// When it is sent again; `nil` from then on.
-        var due: Duration?
+        fileprivate var due: Duration?
         /// Whether its time has come.
-        var isSlow = false
+        fileprivate(set) var isSlow = false
+
+        init(_ chain: Chain, after delay: Duration?, _ race: HedgeRace? = nil) {
+            (self.chain, self.delay, self.race) = (chain, delay, race)
+        }
+
+        fileprivate mutating func clear() { (chain, race, due) = (nil, nil, nil) }
     }
 
-    private var waits: [Wait?] = []
+    private var waits: [Wait] = []
     private var free: [Int] = []
     /// The time for which the alarm is set.
     private var alarm: Duration?
@@ -35,18 +41,21 @@ struct HedgeWaits: Sendable {
     /// Records that a call's request is being sent. Returns the time to set the alarm for, if it has to be set.
     mutating func start(_ place: Int, of call: Call, at now: Duration) -> Duration? {
         // A place is given to another request when its own has ended.
-        guard waits[place]?.chain.call === call, waits[place]?.startedAt == nil else { return nil }
-        waits[place]?.startedAt = now
-        guard let delay = waits[place]?.delay else { return nil }
+        guard waits[place].chain?.call === call, waits[place].startedAt == nil else { return nil }
+        waits[place].startedAt = now
+        guard let delay = waits[place].delay else { return nil }
         let due = now + delay
-        waits[place]?.due = due
+        waits[place].due = due
         return setAlarm(for: due)
     }
 
     /// Takes out a request that was answered or failed.
-    mutating func end(_ place: Int) -> Wait? {
+    ///
+    /// - Returns: the request if its time had come, and otherwise when it was sent.
+    mutating func end(_ place: Int) -> (slow: Wait?, startedAt: Duration?) {
         free.append(place)
-        return waits[place].take()
+        defer { waits[place].clear() }
+        return (waits[place].isSlow ? waits[place] : nil, waits[place].startedAt)
     }
 
     /// Takes the times that have come.
@@ -57,16 +66,15 @@ struct HedgeWaits: Sendable {
         if let alarm, alarm <= now { self.alarm = nil }
         var (due, next): ([Wait], Duration?) = ([], nil)
         for place in waits.indices {
-            guard var wait = waits[place], let time = wait.due else { continue }
+            guard let time = waits[place].due, let chain = waits[place].chain else { continue }
             guard time <= now else {
                 next = min(next ?? time, time)
                 continue
             }
-            wait.due = nil
-            wait.isSlow = true
-            wait.race = wait.race ?? race(wait.chain)
-            waits[place] = wait
-            due.append(wait)
+            waits[place].due = nil
+            waits[place].isSlow = true
+            waits[place].race = waits[place].race ?? race(chain)
+            due.append(waits[place])
         }
         return (due, next.flatMap { setAlarm(for: $0) })
     }
