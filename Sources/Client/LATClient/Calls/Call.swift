@@ -54,8 +54,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
         var sent = SentRequests()
         /// What to do when the next transfer starts.
         var startActions: [@Sendable () -> Void] = []
-        /// Where the next transfer is measured, if it may be hedged.
-        var hedgePlace: HedgeStage.Place?
+        /// Measures the next transfer.
+        var clock: (any TransferClock)?
         /// The progress, once somebody has asked for it.
         var progress: CallProgress?
         /// Learns when the call begins and ceases to wait for a limit.
@@ -253,9 +253,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
         return call
     }
 
-    /// Records that the call sends one of several requests, of which any may be abandoned, and where it is measured.
-    func noteHedging(_ place: HedgeStage.Place) {
-        state.withLock { $0.hedgePlace = place }
+    /// Records that the call sends one of several requests, of which any may be abandoned, and what measures its transfer.
+    func noteHedging(_ clock: some TransferClock) {
+        state.withLock { $0.clock = clock }
         word.bitwiseOr(Flag.attempt | Flag.awaited, ordering: .acquiringAndReleasing)
     }
 
@@ -286,11 +286,11 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     package func transferDidStart() {
         guard has(Flag.awaited) else { return }
-        let (place, actions) = state.withLock { state in
+        let (clock, actions) = state.withLock { state in
             defer { state.startActions = [] }
-            return (state.hedgePlace.take(), state.startActions)
+            return (state.clock.take(), state.startActions)
         }
-        place?.start(of: self)
+        clock?.start(of: self)
         for action in actions { action() }
     }
 
@@ -384,20 +384,4 @@ package final class Call: @unchecked Sendable, TransferOwner {
     var attempts: Int { state.withLock(\.sent.attempts) }
 
     func note(_ change: (inout SentRequests) -> Void) { state.withLock { change(&$0.sent) } }
-
-    /// Whether everything that is sent can be sent again.
-    var isReplayable: Bool {
-        request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
-            && details.content?.files.allSatisfy(\.isReplayable) ?? true
-    }
-
-    /// One of the addresses in ``CallDetails/addresses``, with the call's own parameters.
-    func url(atAddress index: Int) throws(NetworkError) -> String {
-        guard index > 0 else { return request.url }
-        guard let content = details.content else { return details.addresses[index] }
-        var elsewhere = request
-        elsewhere.url = details.addresses[index]
-        try RequestBuilder.put(content, into: &elsewhere)
-        return elsewhere.url
-    }
 }

@@ -134,3 +134,21 @@ struct RowLimits: Sendable {
 
     var isEmpty: Bool { domain.isEmpty && server.isEmpty }
 }
+
+extension Call {
+    /// Whether everything that is sent can be sent again.
+    var isReplayable: Bool {
+        request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
+            && details.content?.files.allSatisfy(\.isReplayable) ?? true
+    }
+
+    /// One of the addresses in ``CallDetails/addresses``, with the call's own parameters.
+    func url(atAddress index: Int) throws(NetworkError) -> String {
+        guard index > 0 else { return request.url }
+        guard let content = details.content else { return details.addresses[index] }
+        var elsewhere = request
+        elsewhere.url = details.addresses[index]
+        try RequestBuilder.put(content, into: &elsewhere)
+        return elsewhere.url
+    }
+}

@@ -131,3 +131,8 @@ extension TimeLimits {
         return try await waiter.value(for: call, whole: whole)
     }
 }
+
+/// Learns when a transfer of a call starts, without waits for limits and connections.
+protocol TransferClock: Sendable {
+    func start(of call: Call)
+}

@@ -74,7 +74,7 @@ final class HedgeStage: Stage {
     }
 
     /// The place of a request among those of its row.
-    struct Place: Sendable {
+    struct Place: TransferClock {
         fileprivate let stage: HedgeStage
         fileprivate let row: Row
         fileprivate let index: Int
