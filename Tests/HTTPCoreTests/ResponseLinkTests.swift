@@ -37,6 +37,16 @@ import Testing
         #expect(HTTPResponse.Link.all(in: field) == links)
     }
 
+    @Test(arguments: [
+        ("<a>; rel=next, <b>", ""), (" , ,<a>; rel=next,", ""), ("<a>;; rel=next; ", ""), ("", ""),
+        ("http://h/2; rel=next", "http://h/2; rel=next"), ("<a>; rel=prev, x; rel=next", "x; rel=next"),
+        ("<a; rel=next", "<a; rel=next"), ("<a> rel=next, <b>", "rel=next"),
+    ])
+    func malformedPartsAreKnown(_ field: String, _ unread: String) {
+        #expect(HTTPResponse.Link.read(field).unread == unread)
+        #expect(HTTPResponse.Link.all(in: ", " + field) == HTTPResponse.Link.all(in: field))
+    }
+
     /// 4,000 fields with up to four links, written by the grammar of RFC 8288 §3 in every way that it allows: values as tokens
     /// or quoted strings with escapes, white space around separators, relation types and parameters in any case and order,
     /// repeated `rel`, extension parameters such as `title*`, empty elements of lists.

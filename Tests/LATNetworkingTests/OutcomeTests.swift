@@ -49,6 +49,7 @@ import Testing
     /// RFC 9110 §15.3.7: a part answers a `Range`. Without one its body would pass for the whole.
     @Test(arguments: [
         (206, "bytes 0-4/100", false), (206, "bytes 95-99/*", false), (200, "bytes 0-4/100", false),
+        (206, "bytes 0-4/*", false), (206, "bytes=0-4/100", false), (206, "Bytes 0-4", false),
         (206, "bytes 0-4/5", true), (200, "bytes 0-4/5", true), (206, "items 0-4/100", true), (206, "", true),
     ])
     func partIsNoSuccessUnlessItWasAskedFor(_ status: Int, _ range: String, _ isWhole: Bool) async throws {
@@ -73,11 +74,50 @@ import Testing
                 error?.message.contains("with a part (Content-Range: \(range)) though the whole was requested") == true)
         }
         #expect(try await manager.send(HTTPRequest("GET", url)).text == "hello")
-        var asking = HTTPRequest("GET", url, headers: ["Range": "bytes=0-4"])
+        let asked = range.contains("95") ? "bytes=95-99" : "bytes=0-4"
+        var asking = HTTPRequest("GET", url, headers: ["Range": asked])
         #expect(try await manager.startRequest(asking).text == "hello")
         asking = HTTPRequest("GET", url)
         asking.acceptedStatuses = [status]
         #expect(try await manager.startRequest(asking).text == "hello")
+    }
+
+    @Test func unaskedPartsInOneBodyAreNoSuccess() async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            MockReply.text("hello", status: 206).header("Content-Type", "Multipart/ByteRanges; boundary=b")
+        }
+        let manager = try CentralRequestManager.make()
+        let error = await failure { try await manager.startRequest("GET", server.url()) }
+        #expect(error?.kind == .protocolViolation)
+        #expect(error?.message.contains("(multipart/byteranges) though the whole was requested") == true)
+    }
+
+    /// RFC 9110 §14.4: `Content-Range` says which bytes the body has.
+    @Test(arguments: [
+        ("bytes=0-199", "bytes 0-4/208", "hello", true), ("bytes=0-199", "bytes 0-199/208", "hello", false),
+        ("bytes=0-4", "bytes 100-104/208", "hello", false), ("bytes=-5", "bytes 203-207/208", "hello", true),
+        ("bytes=-5", "bytes 0-4/208", "hello", false), ("bytes=-5", "bytes 203-207/*", "hello", true),
+        ("bytes=100-", "bytes 100-104/*", "hello", true), ("bytes=100-", "bytes 99-103/*", "hello", false),
+        ("bytes=0-1,5-6", "bytes 5-9/208", "hello", true), ("items=0-4", "items 0-9/20", "hello", true),
+    ])
+    func partIsWhatItsContentRangeSays(_ asked: String, _ range: String, _ text: String, _ isRight: Bool) async throws {
+        let server = try MockServer()
+        server.route("GET", "/length") { _ in MockReply.text(text, status: 206).header("Content-Range", range) }
+        server.route("GET", "/chunks") { _ in
+            var reply = MockReply.chunked([Data(text.utf8)]).header("Content-Range", range)
+            reply.status = 206
+            return reply
+        }
+        let manager = try CentralRequestManager.make()
+        for path in ["/length", "/chunks"] {
+            let request = HTTPRequest("GET", server.url(path), headers: ["Range": asked])
+            let collected = await failure { try await manager.startRequest(request) }
+            let streamed = await failure { for try await _ in try await manager.stream(request).body {} }
+            for error in [collected, streamed] {
+                #expect(error?.kind == (isRight ? nil : .protocolViolation), "\(path)")
+            }
+        }
     }
 
     @Test func emptyBodiesAreSuccesses() async throws {

@@ -122,6 +122,19 @@ import Testing
         #expect(try await all(response.values(of: JSONValue.self)).count == 100_000)
     }
 
+    /// Values that follow the last one may be missing.
+    @Test(arguments: [true, false]) func bodyThatMayBeCutEndsWithAnError(isProven: Bool) async throws {
+        var response = HTTPResponse(status: 200, body: ResponseBody(Data("1\n2\n".utf8)), url: "")
+        let end = BodyEnd()
+        if isProven { end.prove() }
+        response.bodyEnd = end
+        let seen = Log<Int>()
+        let error = await failure { for try await value in response.values(of: Int.self) { seen.append(value) } }
+        #expect(seen.elements == [1, 2])
+        #expect(error?.kind == (isProven ? nil : .connectionLost))
+        #expect(isProven || error?.message.contains("close_notify") == true)
+    }
+
     @Test func slowLoopMakesTheServerWait() async throws {
         let server = try MockServer()
         let line = "{\"user_name\":\"\(String(repeating: "x", count: 100))\"}\n"

@@ -71,7 +71,7 @@ import Testing
     @Test func partThatNobodyAskedForEndsNoWait() {
         var response = HTTPResponse(status: 206, url: "http://h/")
         #expect(Hedge.isGood(.success(response), to: HTTPRequest("GET", "http://h/")))
-        response.isUnaskedPart = true
+        response.partFault = "a part"
         #expect(!Hedge.isGood(.success(response), to: HTTPRequest("GET", "http://h/")))
     }
 

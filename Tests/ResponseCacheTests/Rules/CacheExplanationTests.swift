@@ -88,7 +88,7 @@ import Testing
         let refusals: [CacheRefusal] = [
             .policy, .method("POST"), .requestBody, .noKey, .requestNoStore, .noStore, .status(500),
             .notUnderstood(status: 299), .variesOnEverything, .noFreshness, .businessFailure, .unjudgedStream,
-            .incomplete, .notReadToEnd, .tooLarge(limit: 9), .queueFull, .storeFailed,
+            .incomplete, .notReadToEnd, .invalidated, .tooLarge(limit: 9), .queueFull, .storeFailed,
         ]
         #expect(Set(refusals.map(\.description)).count == refusals.count)
         let misses: [CacheMiss] = [

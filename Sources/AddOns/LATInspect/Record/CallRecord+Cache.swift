@@ -78,6 +78,7 @@ extension CacheRefusal {
         case .notUnderstood: "RFC 9111 §5.2.2.3"
         case .variesOnEverything: "RFC 9111 §4.1"
         case .incomplete, .notReadToEnd: "RFC 9111 §3.3"
+        case .invalidated: "RFC 9111 §4.4"
         case .policy, .requestBody, .noKey, .businessFailure, .unjudgedStream, .tooLarge, .queueFull, .storeFailed: nil
         }
     }

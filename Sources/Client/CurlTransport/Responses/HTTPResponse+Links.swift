@@ -26,6 +26,14 @@ extension HTTPResponse {
         return nil
     }
 
+    /// The first value of `Link` that is malformed where it names a relation in lower case.
+    package func malformedLink(_ relation: String) -> String? {
+        headers[values: "Link"].first { value in
+            let unread = Link.read(value).unread.lowercased()
+            return unread.contains("rel") && unread.contains(relation)
+        }
+    }
+
     /// The links of a response, in the order of the fields.
     public struct Links: Sequence, Sendable {
         private let all: [Link]

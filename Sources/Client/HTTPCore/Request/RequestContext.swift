@@ -15,6 +15,8 @@ package struct RequestContext: Sendable, Hashable {
         /// Whether the request asks for another protocol on its connection (RFC 9110 §7.8), as that of a WebSocket does. The
         /// response 101 then has an ``HTTPResponse/output``.
         package var upgrades = false
+        /// Whether the sender judges responses that are parts of the content itself.
+        package var judgesParts = false
         /// Whether the request is sent on a new connection, which no other request uses.
         package var opensConnection = false
         /// The addresses that the requests for one response use, which avoid each other's; `nil` for a request that is alone.

@@ -16,12 +16,14 @@ package final class BodyEnd: Sendable {
 }
 
 extension HTTPResponse {
-    /// Why the body, which has been read, must not become a file of its own: TLS does not show that it is whole. `nil` when
-    /// nothing speaks against it.
-    package var cutFault: String? {
+    /// Why the body, which has been read, must not count as whole: TLS does not show that it is. `nil` when nothing speaks
+    /// against it.
+    ///
+    /// - Parameter otherWay: how else to read the body.
+    package func cutFault(_ otherWay: String) -> String? {
         guard mayBeCut else { return nil }
         return
             "the server closed the TLS connection without close_notify, and no field tells the length of the body, so it may "
-            + "have been cut (RFC 9112 §9.8); have the server send Content-Length or chunks, or read the body without a file"
+            + "have been cut (RFC 9112 §9.8); have the server send Content-Length or chunks, or \(otherWay)"
     }
 }

@@ -27,23 +27,33 @@ extension HTTPResponse {
 }
 
 extension HTTPResponse.Link {
-    /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out.
-    package static func all(in value: String) -> [HTTPResponse.Link] {
+    /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out. Empty
+    /// elements of the list are skipped (RFC 9110 §5.6.1.2).
+    package static func all(in value: String) -> [HTTPResponse.Link] { read(value).links }
+
+    /// The links of a field value, and the text of what is malformed.
+    package static func read(_ value: String) -> (links: [HTTPResponse.Link], unread: String) {
         var value = value
         return value.withUTF8 { bytes in
             var reader = Reader(rest: bytes[...])
             var links: [HTTPResponse.Link] = []
             while let link = reader.link() { links.append(link) }
-            return links
+            return (links, reader.unread + String(decoding: reader.rest, as: UTF8.self))
         }
     }
 
     private struct Reader {
         var rest: Slice<UnsafeBufferPointer<UInt8>>
+        /// What was left out.
+        var unread = ""
 
         mutating func link() -> HTTPResponse.Link? {
-            skipSpace()
-            guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
+            repeat { skipSpace() } while take(",")
+            let start = rest
+            guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else {
+                rest = start
+                return nil
+            }
             var link = HTTPResponse.Link(url: String(decoding: rest[..<end], as: UTF8.self), relations: [])
             rest = rest[(end + 1)...]
             var hasRelation = false
@@ -63,8 +73,9 @@ extension HTTPResponse.Link {
                 default: if link.parameters[name] == nil { link.parameters[name] = value }
                 }
             }
-            let comma = rest.firstIndex(of: UInt8(ascii: ","))
-            rest = rest[(comma.map { $0 + 1 } ?? rest.endIndex)...]
+            let comma = rest.firstIndex(of: UInt8(ascii: ",")) ?? rest.endIndex
+            if comma > rest.startIndex { unread += String(decoding: rest[..<comma], as: UTF8.self) }
+            rest = rest[comma...]
             return link
         }
 

@@ -170,6 +170,10 @@ private struct ValueReader {
         } catch {
             throw failure(error)
         }
+        // What follows the last record may be missing.
+        if hasEnded, let fault = response.cutFault("read the whole body, and see whether it mayBeCut") {
+            throw failure(.connectionLost, fault, [])
+        }
         chunk = chunk.dropFirst(Self.pieceSize)
         return true
     }

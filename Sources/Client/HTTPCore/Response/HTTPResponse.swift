@@ -88,10 +88,10 @@ public struct HTTPResponse: Sendable {
         set { change { $0.comparedDigest = newValue } }
     }
 
-    /// Whether the body is a part of the content though the request, as it was sent, asked for the whole.
-    package var isUnaskedPart: Bool {
-        get { facts.isUnaskedPart }
-        set { change { $0.isUnaskedPart = newValue } }
+    /// Why the body, a part of the content, does not answer the request as it was sent; `nil` if nothing speaks against it.
+    package var partFault: String? {
+        get { facts.partFault }
+        set { change { $0.partFault = newValue } }
     }
 
     /// What is rarely read, so that a copy of a response copies one reference to it. It changes only while one response
@@ -106,7 +106,7 @@ public struct HTTPResponse: Sendable {
         var standsInFor: NetworkError?
         var coding: CodingRules?
         var requestMethod: HTTPMethod?
-        var isUnaskedPart = false
+        var partFault: String?
         var bodyEnd: BodyEnd?
         var comparedDigest: String?
 
@@ -118,7 +118,7 @@ public struct HTTPResponse: Sendable {
             self.init(other.trailers, other.redirects, other.timings)
             (output, connection, attempts) = (other.output, other.connection, other.attempts)
             (standsInFor, coding, requestMethod) = (other.standsInFor, other.coding, other.requestMethod)
-            (isUnaskedPart, bodyEnd, comparedDigest) = (other.isUnaskedPart, other.bodyEnd, other.comparedDigest)
+            (partFault, bodyEnd, comparedDigest) = (other.partFault, other.bodyEnd, other.comparedDigest)
         }
     }
 

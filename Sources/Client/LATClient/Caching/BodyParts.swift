@@ -128,7 +128,9 @@ final class StoringBody: AbandonableBodySource {
             var iterator = body.makeAsyncIterator()
             guard let chunk = try await iterator.next() else {
                 let count = byteCount.load(ordering: .relaxed)
-                keeper.end(isWhole: StorageRule.isComplete(response, byteCount: count, method: method), .incomplete)
+                let isComplete = StorageRule.isComplete(response, byteCount: count, method: method)
+                let isRemoved = method.isSafe && keeper.isRemoved
+                keeper.end(isWhole: isComplete && !isRemoved, isComplete ? .invalidated : .incomplete)
                 return nil
             }
             byteCount.wrappingAdd(Int64(chunk.count), ordering: .relaxed)

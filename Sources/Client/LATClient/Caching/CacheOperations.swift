@@ -295,7 +295,18 @@ struct CacheOperations: Sendable {
                 refuse(ticket, .incomplete, call)
                 return (response, false)
             }
-            return (response, await behind.store(entry, data, replacing: replacing))
+            // What an unsafe request invalidates is not its own response (RFC 9111 §4.4).
+            guard request.method.isSafe else {
+                return (response, await behind.store(entry, data, replacing: replacing))
+            }
+            guard !behind.hasRemoved(entry) else {
+                refuse(ticket, .invalidated, call)
+                return (response, false)
+            }
+            let isStored = await behind.store(entry, data, replacing: replacing)
+            guard behind.hasRemoved(entry) else { return (response, isStored) }
+            await behind.remove(.key(entry.key))
+            return (response, false)
         }
         var response = response
         response.body = ResponseBody(
@@ -344,10 +355,13 @@ struct CacheOperations: Sendable {
             await behind.remove(.url(url.text))
             // Also by key, because the same parameters in another order have the same entry.
             for method in [HTTPMethod.get, .head] {
-                if let key = primary(method, url, request, call, nil) { await behind.remove(.primaryKey(key)) }
+                guard let key = primary(method, url, request, call, nil) else { continue }
+                await behind.remove(.primaryKey(key))
+                flights.leave(key)
             }
         }
         for group in Set(groups) { await behind.remove(.tag(group)) }
+        if !groups.isEmpty { flights.leave() }
     }
 
     // MARK: Failures

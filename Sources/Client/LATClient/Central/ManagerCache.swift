@@ -76,6 +76,9 @@ extension CentralRequestManager {
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
             let store = try await storage.store()
+            // What is being fetched was asked for before, so it is not stored afterwards.
+            storage.behind?.noteRemoval(canonical(selection))
+            manager()?.pipeline.cacheOperations.flights.leave()
             guard case .storedBefore = selection, let entries = try await store.inspecting?.entries(selection),
                 entries.contains(where: \.isValue)
             else { return try await store.remove(canonical(selection)) }

@@ -124,12 +124,16 @@ struct WayMarks {
     }
 
     /// A field whose value is no URL must not count as one that is not there.
-    func unusable(_ field: String, _ value: String) -> NetworkError {
+    ///
+    /// - Parameter wanted: what it should be, and what to do.
+    func unusable(
+        _ field: String, _ value: String, wanted: String = "a URL; have the server write an absolute URL or a path"
+    ) -> NetworkError {
         NetworkError(
             .protocolViolation,
             message:
                 "\(what) cannot be followed: its field \(field) has \"\(Self.shown(value))\", "
-                + "which is not a URL; have the server write an absolute URL or a path", response: response)
+                + "which is not \(wanted)", response: response)
     }
     /// What a server gave as a URL, without a query, which may have secrets.
     private static func shown(_ url: String) -> String { URLText.visible(String(URLParts.redacted(url).prefix(60))) }

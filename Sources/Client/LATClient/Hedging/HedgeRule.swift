@@ -195,7 +195,7 @@ extension RequestOptions.Hedge {
     static func isGood(
         _ answer: Result<HTTPResponse, any Error>, to request: HTTPRequest, isRepetition: Bool = false
     ) -> Bool {
-        guard case .success(let response) = answer, !response.isUnaskedPart else { return false }
+        guard case .success(let response) = answer, response.partFault == nil else { return false }
         return switch response.status {
         case 408, 421, 425, 429, 500...: false
         case 409: request.method.isSafe && !isRepetition

@@ -57,6 +57,9 @@ struct PageWalk: Sendable {
                     return .broken(marks.unusable("Link", written))
                 }
                 next = FollowUp(address: url)
+            } else if let malformed = page.malformedLink(relation) {
+                let wanted = "a list of links (RFC 8288); have the server write <URL>; rel=\"\(relation)\""
+                return .broken(marks.unusable("Link", malformed, wanted: wanted))
             }
         case .address(let path):
             do throws(NetworkError) {

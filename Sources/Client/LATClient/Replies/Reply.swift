@@ -30,18 +30,7 @@ package enum Verdict {
     }
 
     static func isStandardSuccess(_ response: HTTPResponse) -> Bool {
-        response.isSuccess && !response.isUnaskedPart || response.status == 304
-    }
-
-    /// Whether a response has only a part of the content though its request, as it was sent, asked for the whole (RFC 9110
-    /// §15.3.7). A 206 without a range of bytes is none: some APIs answer a page of a list with it.
-    static func isUnaskedPart(_ response: HTTPResponse, of request: HTTPRequest) -> Bool {
-        guard let field = response.headers["Content-Range"], response.isSuccess, request.method != .head,
-            request.headers["Range"] == nil
-        else { return false }
-        return response.status == 206
-            ? ContentRange(field)?.isIncomplete == true
-            : ContentRange.isPart(status: response.status, response.headers)
+        response.isSuccess && response.partFault == nil || response.status == 304
     }
 
     /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
@@ -68,12 +57,8 @@ package enum Verdict {
 
     /// The error for a response that is not a success.
     package static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
-        if response.isUnaskedPart {
-            return NetworkError(
-                .protocolViolation,
-                message: "the server answered \(response.status) with a part (Content-Range: "
-                    + "\(URLText.visible(response.headers["Content-Range"] ?? ""))) though the whole was requested",
-                request: request, response: response)
+        if let fault = response.partFault {
+            return NetworkError(.protocolViolation, message: fault, request: request, response: response)
         }
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let said = said(response)

@@ -200,14 +200,14 @@ struct RetryState: Sendable {
 
 /// The field `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 package enum RetryAfter {
-    /// How long to wait; zero for a time that has passed. `nil` for text that is neither, and for 2^31 seconds or more, which
-    /// RFC 9111 §1.2.2 counts as an overflow.
+    /// How long to wait; zero for a time that has passed, and `nil` for text that is neither. More than 2^31 seconds count as that
+    /// many, as RFC 9111 §1.2.2 has it.
     ///
     /// - Parameter now: the seconds since 1970.
     package static func wait(_ text: String, now: Int64) -> Duration? {
         let text = text.trimmingFieldWhitespace
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-            return Int64(text).flatMap { $0 < 1 << 31 ? .seconds($0) : nil }
+            return .seconds(min(Int64(text) ?? .max, 1 << 31))
         }
         return HTTPDate.parse(text).map { .seconds(max(0, Int64($0.timeIntervalSince1970) - now)) }
     }

@@ -37,6 +37,8 @@ public enum CacheRefusal: Error, Hashable {
     case incomplete
     /// The stream was not read to its end.
     case notReadToEnd
+    /// Since its request was sent, the stored responses of its URL were invalidated or removed (RFC 9111 §4.4).
+    case invalidated
     /// The response is larger than the store allows; `limit` is in bytes.
     case tooLarge(limit: Int64)
     /// Too many responses wait to be written.
@@ -77,6 +79,7 @@ extension CacheRefusal: CustomStringConvertible {
         case .unjudgedStream: "the envelope or the judge needs the whole response, but it came as a stream"
         case .incomplete: "the body does not have its announced length, may have been cut, or is only a part"
         case .notReadToEnd: "the stream was not read to its end"
+        case .invalidated: "the stored responses of its URL were invalidated or removed after its request was sent"
         case .tooLarge(let limit): "the response is larger than the store's limit of \(limit) bytes"
         case .queueFull: "too many responses wait to be written"
         case .storeFailed: "the store failed"

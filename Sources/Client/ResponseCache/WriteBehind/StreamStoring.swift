@@ -41,6 +41,9 @@ package final class StreamStoring: Sendable {
         self.behind = behind
     }
 
+    /// Whether entries were removed since the request was sent, and this one would have been one of them.
+    package var isRemoved: Bool { behind.hasRemoved(entry) }
+
     package func append(_ chunk: Data) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         let isTaken = behind.reserve(chunk.count)

@@ -40,7 +40,7 @@ package final class WriteBehind: ProcessExitObserver {
     /// The factor of ``EarlyRefresh``; 0 for none.
     package let earlyRefreshFactor: Double
     let settings: Settings
-    private let now: @Sendable () -> Date
+    let now: @Sendable () -> Date
     /// Called before the first write after ``needPreparation()``.
     private let prepare: @Sendable () -> Void
     let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
@@ -85,6 +85,7 @@ package final class WriteBehind: ProcessExitObserver {
     /// Whether nothing waits, so that a look-up needs no lock.
     let isIdle = Atomic(true)
     private let holdsGroups: Atomic<Bool>
+    let removals = Mutex(RecentRemovals())
 
     /// Writes to a store in the background. `report` gets each error of the store and the operation that failed.
     ///
@@ -208,9 +209,10 @@ package final class WriteBehind: ProcessExitObserver {
         }
     }
 
-    /// Removes the selected entries. They count as absent from now on.
+    /// Removes the selected entries. They count as absent from now on, and so do those that are still being fetched.
     package func remove(_ selection: CacheSelection) async {
         let now = now()
+        removals.withLock { $0.note(selection, at: now) }
         if neverWaits {
             _ = await perform { try await $0.remove(selection) }
         } else {

@@ -248,7 +248,7 @@ extension DownloadJob {
         try Task.checkCancellation()
         // A digest that is known is compared when the file is complete.
         if state.withLock({ $0.plan.total == nil && $0.announced == nil }), order.options.digest == nil,
-            let fault = response.cutFault
+            let fault = response.cutFault("read the body without a file")
         {
             throw NetworkError(.connectionLost, message: fault, request: order.request, response: response)
         }

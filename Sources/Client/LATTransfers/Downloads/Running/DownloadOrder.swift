@@ -73,6 +73,7 @@ struct DownloadOrder: Sendable {
         if segments > 1 {
             request.maxConnectionsPerHost = max(request.maxConnectionsPerHost ?? maxConnectionsPerHost, segments)
         }
+        request.context.judgesParts = true
         ask.apply(to: &request.headers)
         return request
     }
