@@ -171,7 +171,7 @@ final class Pipeline: Sendable {
     private func sendHedged(_ call: Call) async throws -> HTTPResponse {
         let chain = Chain(call, table, [])
         if let response = try await hedge.send(chain, { try await table.send($0, for: $1) }) { return response }
-        return try await chain.proceed(call.request)
+        return try await Chain(call, table, StageSet(.hedge)).proceed(call.request)
     }
 
     /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are called, but
