@@ -233,7 +233,11 @@ final class EasyHandle: CallbackContext {
                 set(CURLOPT_COPYPOSTFIELDS, pointer: bytes.baseAddress ?? UnsafeRawPointer(errorBuffer))
             }
         case .source(let source):
-            setShape(.upload, custom: method.rawValue) { set(CURLOPT_UPLOAD, 1) }
+            setShape(.upload, custom: method.rawValue) {
+                // With the bytes of an earlier request, libcurl 7.88 does not rewind the source when it repeats this one.
+                set(CURLOPT_POSTFIELDS, nil)
+                set(CURLOPT_UPLOAD, 1)
+            }
             set(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
             set(CURLOPT_INFILESIZE_LARGE, source.length ?? -1)
             set(CURLOPT_READDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))

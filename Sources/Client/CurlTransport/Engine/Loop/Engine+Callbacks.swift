@@ -339,6 +339,8 @@ extension Engine {
     func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return Int(CURL_READFUNC_ABORT) }
         switch transfer.machine.sending {
+        case .read where transfer.machine.mustRewind && rewind(source, handle) != CURL_SEEKFUNC_OK:
+            return Int(CURL_READFUNC_ABORT)
         case .read: break
         case .end: return 0
         case .refuse: return Int(CURL_READFUNC_ABORT)

@@ -136,6 +136,7 @@ extension TransferMachine {
 
     mutating func rewound() {
         sourceBytes = 0
+        mustRewind = false
         waitsForUpgrade = false
     }
 

@@ -105,6 +105,8 @@ struct TransferMachine: Sendable {
     var isUpgraded: Bool { rules.upgrades && status == 101 }
     /// How many bytes the body's source has provided so far.
     var sourceBytes: Int64 = 0
+    /// Whether the request begins again, so that its body must begin again too.
+    var mustRewind = false
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
 
     /// How many bytes of a followed redirect's body are read, and for how many milliseconds after its head, so that its
@@ -273,6 +275,7 @@ struct TransferMachine: Sendable {
         let isAllowed = attempts.mayUseConnection(
             rules, sent: sent(), refusal: refusal, isMultiplexed: isMultiplexed())
         guard isAllowed else { return stop(.refuse) }
+        mustRewind = sourceBytes > 0
         return isSuspended ? .sendPaused : .send
     }
 
@@ -307,6 +310,7 @@ struct TransferMachine: Sendable {
     mutating func repeated(_ now: MonotonicTime) {
         attempts.replayed()
         sourceBytes = 0
+        mustRewind = false
         lastActivity = nil
         attemptStartedAt = now
     }
