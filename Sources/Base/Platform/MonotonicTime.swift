@@ -6,16 +6,15 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 
     @inlinable package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-    @inlinable package static var now: MonotonicTime {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
-    }
+    @inlinable package static var now: MonotonicTime { reading(CLOCK_MONOTONIC) }
 
     /// The time of a clock that advances while the machine sleeps, too, as `ContinuousClock` does.
-    @inlinable package static var withSleep: MonotonicTime {
+    @inlinable package static var withSleep: MonotonicTime { reading(CLOCK_BOOTTIME) }
+
+    /// What a clock of the system shows, such as `CLOCK_THREAD_CPUTIME_ID`.
+    @inlinable package static func reading(_ clock: Int32) -> MonotonicTime {
         var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
+        clock_gettime(clock, &time)
         return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 

@@ -223,11 +223,7 @@ final class FloodWatch {
     static let limit: Int64 = 1_000_000_000
 
     /// The processor time of the calling thread, in nanoseconds.
-    static var threadTime: Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
+    static var threadTime: Int64 { MonotonicTime.reading(CLOCK_THREAD_CPUTIME_ID).nanoseconds }
 
     /// Raised before each step of libcurl.
     var step: UInt64 = 1

@@ -193,15 +193,10 @@ extension OutboxStore {
 extension OutboxClock.Reading {
     /// What the clocks of this machine show.
     static var now: Self {
-        var (uptime, wall) = (timespec(), timespec())
-        clock_gettime(CLOCK_BOOTTIME, &uptime)
-        clock_gettime(CLOCK_REALTIME, &wall)
-        return Self(boot: boot, uptime: milliseconds(uptime), wall: milliseconds(wall))
+        Self(boot: boot, uptime: milliseconds(CLOCK_BOOTTIME), wall: milliseconds(CLOCK_REALTIME))
     }
 
     private static let boot = SystemFiles(root: "").line("/proc/sys/kernel/random/boot_id") ?? ""
 
-    private static func milliseconds(_ time: timespec) -> Int64 {
-        Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
-    }
+    private static func milliseconds(_ clock: Int32) -> Int64 { MonotonicTime.reading(clock).nanoseconds / 1_000_000 }
 }

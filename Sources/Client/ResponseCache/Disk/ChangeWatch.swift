@@ -115,8 +115,6 @@ final class ChangeWatch: Sendable {
 
     /// The monotonic time, read without a system call.
     private static var milliseconds: UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
-        return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
+        UInt64(MonotonicTime.reading(CLOCK_MONOTONIC_COARSE).nanoseconds / 1_000_000)
     }
 }
