@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import Platform
+import ResponseCache
 import Synchronization
 
 /// One call's requests. The first is sent by the call itself, and the others when ``HedgeStage`` says that its time has come.
@@ -373,9 +374,6 @@ extension HTTPRequest {
     /// Whether it is about what one server has: another one may know no such state, or have another one by that name. Servers do not
     /// know the idempotency keys of each other.
     fileprivate var isOfOneServer: Bool {
-        !method.isSafe
-            || ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"].contains {
-                headers[$0] != nil
-            }
+        !method.isSafe || headers.contains("Range") || ValidationRule.hasConditions(self)
     }
 }
