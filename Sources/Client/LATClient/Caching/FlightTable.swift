@@ -1,5 +1,6 @@
 import HTTPCore
 import Platform
+import ResponseCache
 import Synchronization
 
 /// Requests in flight whose responses others wait for, at most one for each key.
