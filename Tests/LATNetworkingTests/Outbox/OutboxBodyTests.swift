@@ -66,6 +66,59 @@ import Testing
         await outbox.close()
     }
 
+    enum Change: CaseIterable { case longer, shorter, rewritten }
+
+    @Test(arguments: Change.allCases) func fileThatChangesDuringItsCopyIsRefused(_ change: Change) async throws {
+        let path = try file("report.bin", content(3 << 20))
+        // The clock of files is coarse.
+        var times = [timespec(), timespec()]
+        #expect(utimensat(AT_FDCWD, path, &times, 0) == 0)
+        try await open { $0.limit = 0 }.close()
+        var writer = BodyWriter(folder: folder, keeping: .copied, limit: 1 << 30)
+        writer.read = { descriptor, buffer, count in
+            let count = read(descriptor, buffer, count)
+            switch change {
+            case .longer: truncate(path, (3 << 20) + 10)
+            case .shorter: truncate(path, 1 << 20)
+            case .rewritten:
+                let other = Glibc.open(path, O_WRONLY | O_CLOEXEC)
+                pwrite(other, "x", 1, 2 << 20)
+                close(other)
+            }
+            return count
+        }
+        let error = await #expect(throws: NetworkError.self) { _ = try await writer.keep(.file(path)) }
+        #expect(error?.outboxFailure == .file(path: path))
+        #expect(error?.message.contains("report.bin was written to while it was copied") == true)
+        writer.discard()
+        #expect(bodyFiles.isEmpty)
+    }
+
+    @Test(arguments: [4, 6]) func streamOfAnotherLengthIsRefused(_ count: Int) async throws {
+        let outbox = try open { $0.limit = 0 }
+        func chunks() -> AsyncStream<Data> {
+            AsyncStream { stream in
+                for byte in 0..<UInt8(count) { stream.yield(Data([byte])) }
+                stream.finish()
+            }
+        }
+        let bodies: [HTTPBody] = [
+            .stream(chunks(), length: 5),
+            .multipart([UploadFile(name: "a", fileName: "a", stream: chunks(), length: 5)]),
+        ]
+        for body in bodies {
+            let error = await #expect(throws: NetworkError.self) {
+                try await outbox.add(HTTPRequest("POST", "/x", body: body))
+            }
+            #expect(error?.kind == .requestBody && error?.message.contains("5 bytes announced") == true)
+        }
+        #expect(bodyFiles.isEmpty)
+        #expect(try await outbox.entries.isEmpty)
+        try await outbox.add(HTTPRequest("POST", "/x", body: .stream(chunks(), length: Int64(count))))
+        #expect(bodyFiles.count == 1)
+        await outbox.close()
+    }
+
     @Test func partsKeepNamesTypesAndBytes() async throws {
         let path = try file("a.png", content(1_000))
         let request = HTTPRequest(

@@ -182,6 +182,8 @@ struct BodyWriter {
     private(set) var files: [String] = []
     /// The bytes in files of the folder.
     private(set) var fileSize: Int64 = 0
+    /// Reads from a file, like `read`; tests replace it.
+    var read: @Sendable (CInt, UnsafeMutableRawPointer?, Int) -> Int = { Glibc.read($0, $1, $2) }
 
     /// Larger bodies are files, so that waiting entries need little memory when they are read.
     static let inlineLimit = 64 << 10
@@ -238,7 +240,20 @@ struct BodyWriter {
         let descriptor = try newFile(&object)
         defer { close(descriptor) }
         let next = stream.makeIterator()
-        while let chunk = try await next() { try write(chunk, to: descriptor) }
+        var count: Int64 = 0
+        // As for one that is sent at once, so that a part of it does not pass for the whole.
+        while count <= stream.length ?? .max {
+            guard let chunk = try await next() else { break }
+            count += Int64(chunk.count)
+            try write(chunk, to: descriptor)
+        }
+        if let length = stream.length, count != length {
+            throw NetworkError(
+                .requestBody,
+                message: "the request's body stream failed: it "
+                    + (count < length ? "ended after \(count) of the" : "produced more than the")
+                    + " \(length) bytes announced")
+        }
         try finish(descriptor)
     }
 
@@ -272,15 +287,35 @@ struct BodyWriter {
             try count(Int64(status.st_size), isKept: false)
             let descriptor = try newFile(&object)
             defer { close(descriptor) }
-            var buffer = [UInt8](repeating: 0, count: 1 << 20)
-            while true {
-                let count = read(source, &buffer, buffer.count)
-                if count < 0, errno == EINTR { continue }
-                guard count >= 0 else { throw NetworkError.outboxFile("read", path, errno) }
-                if count == 0 { break }
-                try write(buffer[..<count], to: descriptor)
-            }
+            try copy(source, status, path, to: descriptor)
             try finish(descriptor)
+        }
+    }
+
+    /// Copies a file. A copy that may have bytes of two versions is an error.
+    ///
+    /// - Parameter status: that of the file before.
+    private mutating func copy(_ source: Int32, _ status: stat, _ path: String, to descriptor: Int32) throws {
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        // A file of the kernel, as in `/proc`, has content although its size is 0.
+        let size = status.st_size > 0 ? Int64(status.st_size) : nil
+        var copied: Int64 = 0
+        while copied <= size ?? .max {
+            let count = read(source, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw NetworkError.outboxFile("read", path, errno) }
+            if count == 0 { break }
+            try write(buffer[..<count], to: descriptor)
+            copied += Int64(count)
+        }
+        var after = stat()
+        guard fstat(source, &after) == 0 else { throw NetworkError.outboxFile("read", path, errno) }
+        guard copied == size ?? copied, after.st_size == status.st_size,
+            (after.st_mtim.tv_sec, after.st_mtim.tv_nsec) == (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+        else {
+            throw NetworkError.outbox(
+                .file(path: path),
+                "\(URLText.visible(path)) was written to while it was copied; add it again when it is complete")
         }
     }
 

@@ -115,7 +115,8 @@ public final class Outbox: Sendable {
     ///   - files: See ``Item/files``.
     /// - Returns: the number of the entry.
     /// - Throws: ``NetworkError/Kind/storage`` with an ``Failure`` when the outbox or the disk is full or a file cannot be
-    ///   kept; ``NetworkError/Kind/unsupported`` for a setting that cannot be kept; ``NetworkError/Kind/invalidRequest`` for
+    ///   kept, or changes while it is copied; ``NetworkError/Kind/requestBody`` for a stream that does not have its announced
+    ///   length; ``NetworkError/Kind/unsupported`` for a setting that cannot be kept; ``NetworkError/Kind/invalidRequest`` for
     ///   content that does not encode; ``NetworkError/Kind/shutDown`` after ``close()``. Nothing is added then.
     @discardableResult
     public func add(
