@@ -12,9 +12,11 @@ enum DownloadFiles {
     }
 
     /// Writes a file that only its owner can read, because it may hold an address with a secret.
-    static func write(_ data: Data, to path: String, synchronizes: Bool = true) throws(NetworkError) {
+    static func write(
+        _ data: Data, to path: String, replaces: Bool = true, synchronizes: Bool = true
+    ) throws(NetworkError) {
         do throws(SystemError) {
-            try AtomicFile.write(data, to: path, followsLinks: false, synchronizes: synchronizes)
+            try AtomicFile.write(data, to: path, replaces: replaces, followsLinks: false, synchronizes: synchronizes)
         } catch {
             throw system("written", path, error.code)
         }

@@ -74,14 +74,14 @@ public final class DownloadManager: Sendable {
         self.folder = try DownloadFolder(folder)
         self.refreshURL = refreshURL
         state = Mutex(State(queue: DownloadQueue(limit: limit)))
-        let (known, unreadable) = self.folder.load()
+        let (known, unreadable, lastNumber) = self.folder.load()
         unreadableFiles = unreadable
         let actions = state.withLock { state in
             var actions = DownloadQueue.Actions()
+            state.lastNumber = lastNumber
             for record in known {
                 state.entries[record.item.id] = Entry(
                     headers: record.requestHeaders, options: record.options(refreshURL))
-                state.lastNumber = max(state.lastNumber, record.number)
                 actions.start += state.queue.add(record.item).start
             }
             return actions
@@ -171,7 +171,7 @@ public final class DownloadManager: Sendable {
         let entry = Entry(headers: headers, options: options)
         let actions = try records.withLock { _ in
             guard !state.withLock(\.isClosed) else { throw Self.closed }
-            try folder.save(DownloadRecord(item, headers: headers, options: options))
+            try folder.save(DownloadRecord(item, headers: headers, options: options), isNew: true)
             hub.send(.added(item))
             return state.withLock { state in
                 state.entries[item.id] = entry

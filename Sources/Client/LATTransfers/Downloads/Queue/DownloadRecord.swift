@@ -85,7 +85,16 @@ struct DownloadRecord: Hashable, Sendable {
 
     var fileName: String { Self.fileName(number) }
 
-    static func fileName(_ number: UInt64) -> String { "\(number).download" }
+    static func fileName(_ number: UInt64) -> String { "\(number)\(suffix)" }
+
+    /// The number in the name of a record; `nil` for another name. JSON has no larger ones than that of the type.
+    static func number(ofFile name: String) -> UInt64? {
+        guard name.hasSuffix(suffix), let number = Int64(name.dropLast(suffix.count)), number >= 0, number < .max
+        else { return nil }
+        return UInt64(number)
+    }
+
+    static let suffix = ".download"
 
     func encoded() throws -> Data {
         var object: [String: JSONValue] = [
@@ -204,12 +213,12 @@ final class DownloadFolder: Sendable {
         }
     }
 
-    /// Reads all records, oldest first, and the names of unreadable files.
-    func load() -> (records: [DownloadRecord], unreadable: [String]) {
+    /// Reads all records, oldest first, and the names of unreadable files. The number of one of these is not free either.
+    func load() -> (records: [DownloadRecord], unreadable: [String], lastNumber: UInt64) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
         var records: [DownloadRecord] = []
         var unreadable: [String] = []
-        for name in names where name.hasSuffix(".download") {
+        for name in names where name.hasSuffix(DownloadRecord.suffix) {
             if let data = DownloadFiles.read(path + "/" + name), let record = DownloadRecord(decoding: data),
                 record.fileName == name
             {
@@ -218,16 +227,21 @@ final class DownloadFolder: Sendable {
                 unreadable.append(name)
             }
         }
-        return (records.sorted { $0.number < $1.number }, unreadable.sorted())
+        return (
+            records.sorted { $0.number < $1.number }, unreadable.sorted(),
+            names.compactMap(DownloadRecord.number(ofFile:)).max() ?? 0
+        )
     }
 
+    /// - Parameter isNew: Whether there must be no file of its name.
     /// - Throws: ``NetworkError/Kind/storage``; ``NetworkError/Kind/shutDown`` after ``unlock()``.
-    func save(_ record: DownloadRecord) throws(NetworkError) {
+    func save(_ record: DownloadRecord, isNew: Bool = false) throws(NetworkError) {
         do {
             let data = try record.encoded()
             try isLocked.withLock { isLocked in
                 guard isLocked else { throw DownloadManager.closed }
-                try DownloadFiles.write(data, to: path + "/" + record.fileName, synchronizes: false)
+                try DownloadFiles.write(
+                    data, to: path + "/" + record.fileName, replaces: !isNew, synchronizes: false)
             }
             synchronizeSoon()
         } catch let error as NetworkError {
