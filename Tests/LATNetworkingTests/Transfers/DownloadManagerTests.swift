@@ -203,6 +203,43 @@ import Testing
         removing.manager.change { $0 = nil }
     }
 
+    /// In a folder, the name of the partial file depends on the user.
+    @Test(arguments: [false, true]) func removalFindsTheFilesOfTheUser(_ isRestarted: Bool) async throws {
+        try directory.write(Data(), to: "target/.keep")
+        let server = try RangeServer(Self.bytes) { $2.stalling(.afterBodyBytes(100_000)) }
+        let central = try CentralRequestManager.make { $0.cachePartition = "ada" }
+        var manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(server.url, to: directory.path(of: "target"))
+        try await wait(manager, id) { $0.progress.completed >= 100_000 }
+        manager.pause(id)
+        if isRestarted {
+            await manager.close()
+            manager = try DownloadManager(central, folder: folder)
+        }
+        let left = { [directory] in directory.contents.filter { $0.hasPrefix("target/") && $0 != "target/.keep" } }
+        try await eventually { left().contains { $0.hasSuffix(".part") } }
+        manager.remove(id)
+        try await eventually { left().isEmpty }
+        await manager.close()
+    }
+
+    /// The user of the manager has signed out when the failed download is removed.
+    @Test func removalFindsTheFilesOfAnEarlierUser() async throws {
+        try directory.write(Data(), to: "target/.keep")
+        let server = try RangeServer(Self.bytes) { _, number, honest in
+            number == 1 ? honest.closing(afterBytes: 100_000) : .status(404)
+        }
+        let central = try CentralRequestManager.make { $0.cachePartition = "ada" }
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(server.url, to: directory.path(of: "target"))
+        await #expect(throws: NetworkError.self) { try await manager.value(of: id) }
+        #expect(directory.contents.contains { $0.hasPrefix("target/") && $0.hasSuffix(".part") })
+        central.cache.partition = "bob"
+        manager.remove(id)
+        #expect(directory.contents.filter { $0.hasPrefix("target/") } == ["target/.keep"])
+        await manager.close()
+    }
+
     /// Each download is paused as soon as it starts, often before its connection is there.
     @Test func downloadsThatArePausedWhileTheyStartStop() async throws {
         let server = try slowServer()

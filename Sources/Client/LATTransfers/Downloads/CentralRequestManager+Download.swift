@@ -69,14 +69,12 @@ extension CentralRequestManager {
         to path: String, segments: Int, options: DownloadOptions, _ make: () throws(NetworkError) -> Call
     ) -> Download {
         let (call, failure) = Self.made("GET", make)
-        var order = DownloadOrder(
-            request: call.request, path: path, segments: segments, options: options, failure: failure,
+        let order = DownloadOrder(
+            request: Self.downloaded(call), path: path, segments: segments, options: options, failure: failure,
             retries: configuration.retries, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
             isSealed: seals(call.request),
             isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPart($0, of: call) })
-        order.request.deadline = nil
-        order.request.cachePartition = call.partition
         let timer = enter(call)
         return Download(order, call) { [self] result in
             await notifyOutcomeObservers(result.map(\.response), call.request)
@@ -84,6 +82,29 @@ extension CentralRequestManager {
             leave(call, timer)
             finish(call, result.map(\.response))
         }
+    }
+
+    private static func downloaded(_ call: Call) -> HTTPRequest {
+        var request = call.request
+        request.deadline = nil
+        request.cachePartition = call.partition
+        return request
+    }
+
+    /// Removes what earlier runs of a download left beside its target, unless another download writes to the same target.
+    ///
+    /// - Parameter identity: That of the last run; `nil` for the one that a run would have now.
+    func discardDownload(
+        _ url: String, to path: String, headers: HTTPHeaders, _ options: DownloadOptions, identity: String?
+    ) {
+        guard let call = try? self.call(HTTPRequest("GET", url, headers: headers)) else { return }
+        let request = Self.downloaded(call)
+        let identity = identity ?? DownloadOrder.identity(options, request)
+        guard let target = try? DownloadTarget(path, url: request.url, identity: identity),
+            let file = try? PartFile(path: target.part, target: path)
+        else { return }
+        target.discard()
+        file.unlock()
     }
 
     /// Downloads the response of a route to a file, as ``download(_:to:segments:options:)``.

@@ -22,6 +22,8 @@ public final class Download: CallHandle {
     /// A name that is unique among the calls of the process.
     public var key: String { call.key }
 
+    /// The identity of the content, with which a later download finds the received bytes.
+    let identity: String
     private let control: DownloadControl
     private let latest = LatestValue(TransferProgress(direction: .download))
     private let outcome = Outcome<DownloadedFile>()
@@ -37,6 +39,7 @@ public final class Download: CallHandle {
         end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
     ) {
         url = order.request.url
+        identity = order.identity
         self.call = call
         let control = DownloadControl(startsPaused: order.options.startsPaused, isInterruptible: order.mayUseRanges)
         self.control = control

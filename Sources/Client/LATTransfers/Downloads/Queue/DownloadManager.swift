@@ -46,6 +46,8 @@ public final class DownloadManager: Sendable {
     struct Entry {
         var headers: HTTPHeaders
         var options: DownloadOptions
+        /// The identity of the content in the last run of this process. The user may have changed since.
+        var identity: String?
         let progress = LatestValue(TransferProgress(direction: .download))
         let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
     }
@@ -222,7 +224,8 @@ public final class DownloadManager: Sendable {
         if let download {
             download.cancel(keepingProgress: keepingProgress)
         } else if !keepingProgress, item.state != .finished {
-            Self.discard(item, entry.options)
+            central.discardDownload(
+                item.url, to: item.path, headers: entry.headers, entry.options, identity: entry.identity)
         }
         perform(actions)
         entry.progress.finish(entry.progress.current)
@@ -325,6 +328,7 @@ public final class DownloadManager: Sendable {
             options: entry.options)
         let (isWanted, keepsProgress, allStarted) = state.withLock { state -> (Bool, Bool, Waiter<Void>?) in
             let keepsProgress = state.starting.removeValue(forKey: id) ?? true
+            state.entries[id]?.identity = download.identity
             let isWanted = state.entries[id] != nil && !state.isClosed
             if isWanted { state.downloads[id] = download } else if state.isClosed { state.late.append(download) }
             return (isWanted, keepsProgress, state.starting.isEmpty ? state.allStarted : nil)
@@ -385,15 +389,5 @@ public final class DownloadManager: Sendable {
             hub.send(.failed(item, error))
         }
         perform(actions)
-    }
-
-    /// Removes what earlier runs of a download left beside its target, unless another download writes to the same target.
-    private static func discard(_ item: Item, _ options: DownloadOptions) {
-        guard
-            let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),
-            let file = try? PartFile(path: target.part, target: item.path)
-        else { return }
-        target.discard()
-        file.unlock()
     }
 }

@@ -23,7 +23,10 @@ struct DownloadOrder: Sendable {
     var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
     var send: @Sendable (HTTPRequest) async throws -> HTTPResponse
 
-    var identity: String {
+    /// The identity of the content in the journal, which keeps users apart.
+    var identity: String { Self.identity(options, request) }
+
+    static func identity(_ options: DownloadOptions, _ request: HTTPRequest) -> String {
         ([options.identity ?? request.url] + request.transferUser.filter { !$0.isEmpty }).joined(separator: "\n")
     }
 
