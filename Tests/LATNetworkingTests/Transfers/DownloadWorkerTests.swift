@@ -62,6 +62,21 @@ import Testing
         #expect(try fetch(&plan, 0, 2 * mebibyte).isLast)
     }
 
+    /// Before its request, a worker may wait for a new link or for a connection.
+    @Test func workerWhosePieceIsGoneAsksForTheNext() throws {
+        var plan = begun()
+        #expect(plan.ask(1) == .part(from: 2 * mebibyte, end: 4 * mebibyte, tag))
+        plan.begin(2, part(4 * mebibyte..<6 * mebibyte, of: 8 * mebibyte))
+        plan.begin(3, part(6 * mebibyte..<8 * mebibyte, of: 8 * mebibyte))
+        for worker in 2..<4 { _ = try fetch(&plan, worker, mebibyte) }
+        // The first worker reads on into the piece of worker 1, who takes half of the longest rest.
+        _ = try fetch(&plan, 0, 2 * mebibyte)
+        #expect(plan.ask(1) == .part(from: 3 * mebibyte, end: 4 * mebibyte, tag))
+        #expect(try fetch(&plan, 0, 2 * mebibyte).count == 2 << 20)
+        for worker in 2..<4 { _ = try fetch(&plan, worker, mebibyte) }
+        #expect(plan.isComplete && plan.ask(1) == nil)
+    }
+
     @Test func responseEndsAtWhatOthersReceive() throws {
         var plan = begun()
         plan.begin(1, part(2 * mebibyte..<4 * mebibyte, of: 8 * mebibyte))

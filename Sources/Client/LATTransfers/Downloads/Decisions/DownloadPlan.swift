@@ -125,9 +125,11 @@ struct DownloadPlan: Sendable {
         Piece(start: start, position: start, end: end, answerPosition: start)
     }
 
-    /// The next request of a worker for the rest of its piece.
-    func ask(_ worker: Int) -> ContentRequest {
-        guard usesRanges, !hasDenied, let piece = pieces[worker] else { return .whole }
+    /// The next request of a worker for the rest of its piece, or for the next piece if another worker has read on into its own
+    /// meanwhile. Returns `nil` when nothing is left for it, so that it leaves.
+    mutating func ask(_ worker: Int) -> ContentRequest? {
+        guard pieces[worker] != nil || take(worker), let piece = pieces[worker] else { return nil }
+        guard usesRanges, !hasDenied else { return .whole }
         guard let validator, done.count > 0 || hasSeenPart else { return segments > 1 ? .probe : .whole }
         let end = piece.end.flatMap { end in end == total ? nil : end }
         return .part(from: piece.position, end: end, validator)

@@ -99,7 +99,7 @@ extension DownloadJob {
         var hasRenewed = false
         while true {
             let link = links.link
-            let ask = state.withLock { $0.plan.ask(worker) }
+            guard let ask = state.withLock({ $0.plan.ask(worker) }) else { return nil }
             let request = order.request(for: ask, url: link.url)
             let response = try await order.send(request)
             try Task.checkCancellation()
@@ -121,7 +121,6 @@ extension DownloadJob {
                     throw StartsOver(reason: reason)
                 }
                 try await startOver(reason)
-                guard state.withLock({ $0.plan.take(worker) }) else { return nil }
             case .refused:
                 let refusal = await failure(response, to: request)
                 // A refusal of the new link, too, may be due to a limit of connections.
