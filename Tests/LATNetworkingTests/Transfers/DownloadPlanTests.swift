@@ -243,6 +243,23 @@ import Testing
         }
     }
 
+    /// The size was unknown when the first bytes were received.
+    @Test func versionShorterThanWhatWasReceivedStartsOver() {
+        let known = ResponseRule.Known(validator: Self.tag, contiguous: 10, end: 10)
+        let whole: HTTPHeaders = ["ETag": "\"v1\"", "Content-Length": "9"]
+        #expect(judge(200, whole, to: part, known: known) == .startOver(.wrongRange))
+        guard case .content(let content) = judge(200, whole.merging(["Content-Length": "10"]), to: part, known: known)
+        else {
+            Issue.record("the whole was refused")
+            return
+        }
+        #expect(content.total == 10 && !content.invalidatesReceived)
+        // A gap is filled before what was received.
+        let first: HTTPHeaders = ["ETag": "\"v1\"", "Content-Range": "bytes 0-4/9"]
+        let gap = ContentRequest.part(from: 0, end: 5, Self.tag)
+        #expect(judge(206, first, to: gap, known: known) == .startOver(.wrongRange))
+    }
+
     @Test(
         arguments: [
             ["Content-Range": "bytes 11-99/100"], ["Content-Range": "bytes 9-99/100"],

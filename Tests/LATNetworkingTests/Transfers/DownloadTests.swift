@@ -44,6 +44,20 @@ import Testing
         #expect(file.byteCount == 900_000 && directory.read("big.bin") == bytes)
     }
 
+    /// The server streams without a length, and keeps its ETag although the content becomes shorter.
+    @Test func contentShorterThanWhatWasReceivedStartsOver() async throws {
+        let short = content(50_000, seed: 1)
+        let server = try RangeServer(content(900_000)) { _, number, honest in
+            number == 1
+                ? honest.inChunks(of: 10_000).closing(afterBytes: 200_000)
+                : MockReply(headers: ["ETag": "\"v1\""], body: .bytes(short))
+        }
+        let manager = try CentralRequestManager.make { $0.retries = 2 }
+        let file = try await manager.download(server.url, to: target).value
+        #expect(directory.read("big.bin") == short && file.byteCount == 50_000 && directory.contents == ["big.bin"])
+        #expect(server.ranges.count == 3 && server.ranges[1].hasPrefix("bytes=") && server.ranges[2] == "-")
+    }
+
     @Test func segmentsFetchTheFileTogether() async throws {
         let bytes = content(8 << 20)
         let server = try RangeServer(bytes) { $1 <= 4 ? $2.stalling(.afterBodyBytes(1 << 20)) : $2 }

@@ -145,7 +145,9 @@ struct DownloadPlan: Sendable {
         let isContiguous = done.ranges.count <= 1 && done.count == done.firstMissing
         let verdict = ResponseRule.judge(
             status: status, headers: headers, to: ask,
-            .init(validator: validator, coding: coding, total: total, contiguous: isContiguous ? done.count : nil))
+            .init(
+                validator: validator, coding: coding, total: total, contiguous: isContiguous ? done.count : nil,
+                end: done.upperBound))
         if case .content(let answer) = verdict, answer.isPart, !answer.invalidatesReceived {
             validator = answer.validator
             total = answer.total ?? total

@@ -68,6 +68,8 @@ enum ResponseRule {
         var total: Int64?
         /// The number of received bytes, if they form one range from the start.
         var contiguous: Int64?
+        /// The offset after the last received byte.
+        var end: Int64 = 0
     }
 
     static func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest, _ known: Known) -> Verdict {
@@ -99,8 +101,10 @@ enum ResponseRule {
             // A server without ranges sends the whole of the same content: the received bytes stay valid.
             let isSame =
                 validator != nil && expected.compare(with: headers) == .same && coding(headers) == known.coding
-            // One version has one length.
-            if isSame, let total = known.total, let length, length != total { return .startOver(.wrongRange) }
+            // One version has one length, which is at least that of what was received.
+            if isSame, let length, length < known.end || length != known.total ?? length {
+                return .startOver(.wrongRange)
+            }
             invalidatesReceived = !isSame || known.total.map { $0 != length } ?? false
         }
         return .content(
@@ -142,6 +146,7 @@ enum ResponseRule {
         if let knownTotal = known.total, total ?? knownTotal != knownTotal || range.upperBound > knownTotal {
             return .startOver(.wrongRange)
         }
+        if ask != .probe, let total, total < known.end { return .startOver(.wrongRange) }
         return .content(
             ContentResponse(
                 start: range.lowerBound, end: range.upperBound, total: total ?? known.total,

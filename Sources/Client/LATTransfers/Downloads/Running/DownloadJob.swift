@@ -145,8 +145,10 @@ final class DownloadJob: Sendable {
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
             if control.isCancelled { throw cancellation }
+            let before = state.withLock(\.plan)
             do {
                 try await control.run { [self] in try await session() }
+                try checkChange(since: before)
             } catch is DownloadControl.Interruption {
                 // After a pause that was resumed at once, the next session starts directly.
                 if control.intent == .pause {
@@ -164,6 +166,19 @@ final class DownloadJob: Sendable {
             }
             state.withLock { $0.plan.releaseAll() }
         }
+    }
+
+    /// Fails after a session that has ended without an error and has changed nothing: so would the next one.
+    private func checkChange(since before: DownloadPlan) throws {
+        let plan = state.withLock(\.plan)
+        guard !plan.isComplete,
+            (plan.done.count, plan.total, plan.restarts) == (before.done.count, before.total, before.restarts)
+        else { return }
+        throw NetworkError(
+            .protocolViolation,
+            message: "the server's responses do not agree with each other: \(plan.done.count) bytes were received of "
+                + "\(plan.total.map { "\($0)" } ?? "unknown"), and nothing is left to request; the file was not saved",
+            request: order.request, response: state.withLock(\.response))
     }
 
     /// Keeps what another download can continue with, and removes the rest.
