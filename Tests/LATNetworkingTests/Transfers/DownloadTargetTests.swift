@@ -340,7 +340,7 @@ import Testing
             { try directory.write(Data("nonsense".utf8), to: "f.part.journal") },
             { truncate(directory.path(of: "f.part.journal"), 60) },
             { truncate(directory.path(of: "f.part"), 10) },
-            { unlink(directory.path(of: "f.part.journal")) },
+            { try directory.write(Data(), to: "f.part.journal") },
             { unlink(directory.path(of: "f.part")) },
         ]
         for breakage in breakages {

@@ -103,7 +103,7 @@ extension CentralRequestManager {
         guard let target = try? DownloadTarget(path, url: request.url, identity: identity),
             let file = try? PartFile(path: target.part, target: path)
         else { return }
-        target.discard()
+        if target.isOwn(file) { target.discard(file) }
         file.unlock()
     }
 

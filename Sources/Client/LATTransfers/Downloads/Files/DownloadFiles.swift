@@ -43,6 +43,12 @@ enum DownloadFiles {
         storage("the folder \(URLText.visible(path)) is not writable; name a folder you may write to")
     }
 
+    static func ofNoDownload(_ path: String) -> NetworkError {
+        storage(
+            "\(URLText.visible(path)) exists and is not what a download left there; move or remove it, or name another target"
+        )
+    }
+
     static func notRegular(_ path: String) -> NetworkError {
         storage("\(URLText.visible(path)) exists and is not a regular file; name another target")
     }

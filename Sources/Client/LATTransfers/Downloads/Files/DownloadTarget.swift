@@ -96,7 +96,22 @@ struct DownloadTarget: Sendable {
         AtomicFile.synchronizeFolder(folder)
     }
 
-    func discard() {
+    /// Whether the `.part` file is that of a download. Other programs use the suffix, too, but only a download has a journal
+    /// beside it. In a folder, the name has a digest.
+    func isOwn(_ file: PartFile) -> Bool {
+        var status = stat()
+        return name == nil || file.size == 0 || lstat(journal, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    }
+
+    /// Writes a journal without content, which shows that the `.part` file is that of a download.
+    func startJournal() throws(NetworkError) {
+        try DownloadFiles.write(Data(), to: journal, synchronizes: false)
+    }
+
+    /// Removes the `.part` file and its journal.
+    func discard(_ file: PartFile) {
+        // Should the process die before the next lines, an empty file needs no journal.
+        try? file.truncate(to: 0)
         AtomicFile.remove(journal)
         unlink(part)
     }

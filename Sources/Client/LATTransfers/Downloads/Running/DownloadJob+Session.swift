@@ -166,10 +166,10 @@ extension DownloadJob {
         try await discardReceived()
     }
 
-    /// Discards the received bytes. The journal is removed before any of them is overwritten.
+    /// Discards the received bytes. The journal is emptied before any of them is overwritten.
     private func discardReceived() async throws {
         await checkpoints?.settle()
-        AtomicFile.remove(target.journal)
+        try target.startJournal()
         try file.truncate(to: 0)
         digest.withLock { if order.options.digest == nil { $0 = nil } else { $0?.startOver() } }
     }

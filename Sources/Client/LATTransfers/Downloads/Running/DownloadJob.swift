@@ -35,7 +35,8 @@ final class DownloadJob: Sendable {
 
     /// Opens the `.part` file and reads the journal.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` if the target cannot be used. Nothing was sent.
+    /// - Throws: ``NetworkError/Kind/storage`` if the target cannot be used, also because another program's file has the name of
+    ///   the `.part` file. Nothing was sent.
     init(
         _ order: DownloadOrder, target: DownloadTarget, control: DownloadControl,
         progress: LatestValue<TransferProgress>
@@ -57,7 +58,8 @@ final class DownloadJob: Sendable {
             state.resumed = state.plan.done.count
             state.most = state.resumed
         } else {
-            AtomicFile.remove(target.journal)
+            guard target.isOwn(file) else { throw DownloadFiles.ofNoDownload(target.part) }
+            try target.startJournal()
             try file.truncate(to: 0)
         }
         self.state = Mutex(state)
@@ -124,7 +126,7 @@ final class DownloadJob: Sendable {
             return try await finish()
         } catch let skip as SkipsExisting {
             await checkpoints?.settle()
-            target.discard()
+            target.discard(file)
             return Self.skipped(skip.path, skip.path, order)
         } catch let error as NetworkError {
             let fate = fate(await keep(after: error))
@@ -204,7 +206,7 @@ final class DownloadJob: Sendable {
             try? await checkpoints?.flush()
             if let count = keptCount, count > 0 { return count }
         }
-        target.discard()
+        target.discard(file)
         return 0
     }
 
