@@ -33,6 +33,16 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         Preferences(path: path) { [problems] problem in problems.list.withLock { $0.append(problem) } }
     }
 
+    /// As behind a process that was stopped.
+    @Test func heldLockIsNotWaitedForForEver() throws {
+        try make().set(.fontSize, to: 14)
+        let file = PreferenceFile(path: path)
+        let lock = try FileLock(beside: file.path, patience: .zero)
+        let error = #expect(throws: NetworkError.self) { try file.locked(patience: .milliseconds(30)) {} }
+        #expect(error?.storageFailure?.reason == .busy && error?.message.contains("preferences.json.lock") == true)
+        withExtendedLifetime(lock) {}
+    }
+
     @Test func defaultsApplyUntilAValueIsSet() throws {
         let preferences = make()
         #expect(preferences[.fontSize] == 12 && !preferences.contains(.fontSize))

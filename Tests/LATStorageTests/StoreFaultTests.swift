@@ -26,6 +26,17 @@ import Testing
         #expect(try ObjectStore(path: path, corruption: .setAside).asidePath == nil)
     }
 
+    /// As behind a process that was stopped while it set the file aside.
+    @Test func heldLockIsWaitedForAsLongAsTheBusyTimeout() throws {
+        let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(lock) }
+        #expect(flock(lock, LOCK_EX) == 0)
+        let error = #expect(throws: NetworkError.self) { try ObjectStore(path: path, busyTimeout: .milliseconds(30)) }
+        #expect(error?.storageFailure?.reason == .busy && error?.message.contains("objects.sqlite.lock") == true)
+        #expect(flock(lock, LOCK_UN) == 0)
+        try ObjectStore(path: path, busyTimeout: .milliseconds(30)).insert(User(1))
+    }
+
     @Test func damagedFileIsSetAsideOnce() throws {
         for _ in 0..<20 {
             try directory.write(Data(repeating: 0x41, count: 5_000), to: "objects.sqlite")

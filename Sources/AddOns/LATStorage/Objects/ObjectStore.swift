@@ -179,10 +179,10 @@ public final class ObjectStore: ObjectAccess, Sendable {
     ) throws -> (SQLiteConnection, aside: String?) {
         let lock: FileLock
         do throws(SystemError) {
-            lock = try FileLock(beside: path)
+            lock = try FileLock(beside: path, patience: options.busyTimeout)
         } catch {
-            throw NetworkError.storage(
-                .unreadable, "set \(path) aside", "\(error.text); check the permissions of its folder")
+            throw FileLock.busy(error, "set \(path) aside", path)
+                ?? .storage(.unreadable, "set \(path) aside", "\(error.text); check the permissions of its folder")
         }
         return try withExtendedLifetime(lock) {
             do {

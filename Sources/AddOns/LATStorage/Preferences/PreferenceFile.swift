@@ -122,12 +122,15 @@ struct PreferenceFile: Sendable {
     }
 
     /// Runs a body under the lock, so that no other process or thread runs one at the same time.
-    func locked<Result>(_ body: () throws -> Result) throws -> Result {
+    ///
+    /// - Throws: `NetworkError` with the reason `busy` when others hold the lock for as long as `patience`.
+    func locked<Result>(patience: Duration = .seconds(10), _ body: () throws -> Result) throws -> Result {
         let lock: FileLock
         do throws(SystemError) {
-            lock = try FileLock(beside: path)
+            lock = try FileLock(beside: path, patience: patience)
         } catch {
-            throw failure("lock", error.code, "check the permissions of its folder")
+            throw FileLock.busy(error, "lock \(path)", path)
+                ?? failure("lock", error.code, "check the permissions of its folder")
         }
         return try withExtendedLifetime(lock, body)
     }
@@ -138,8 +141,10 @@ struct PreferenceFile: Sendable {
 final class FileLock {
     private let descriptor: Int32
 
-    /// Waits for the lock.
-    init(beside path: String, isShared: Bool = false) throws(SystemError) {
+    /// Waits for the lock, but not for ever: a process that was stopped must not hold up the others.
+    ///
+    /// - Throws: `SystemError`, with `EWOULDBLOCK` when others hold the lock for as long as `patience`.
+    init(beside path: String, isShared: Bool = false, patience: Duration) throws(SystemError) {
         let folder = PathParts(path).folder
         if access(folder, F_OK) != 0 {
             try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -147,10 +152,21 @@ final class FileLock {
         // Each lock opens its own descriptor, so that threads exclude each other too.
         descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw SystemError() }
-        while flock(descriptor, isShared ? LOCK_SH : LOCK_EX) != 0 {
-            guard errno == EINTR else { throw SystemError() }
+        let end = ContinuousClock.now + patience
+        while flock(descriptor, (isShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0 {
+            let error = SystemError()
+            guard error.code == EINTR || error.code == EWOULDBLOCK && ContinuousClock.now < end else { throw error }
+            usleep(1_000)
         }
     }
 
     deinit { close(descriptor) }
+
+    /// The error for a lock that others hold; `nil` for another failure.
+    static func busy(_ error: SystemError, _ operation: String, _ path: String) -> NetworkError? {
+        guard error.code == EWOULDBLOCK else { return nil }
+        return .storage(
+            .busy, operation,
+            "others hold \(path).lock; try again, and continue or end a process that was stopped (lsof finds it)")
+    }
 }

@@ -116,7 +116,8 @@ public final class Preferences: Sendable {
     ///
     /// - Parameter body: makes the changes. The file is written once, after the body returns, and not at all when it
     ///   throws or changes nothing. The body must not use the preferences themselves.
-    /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`.
+    /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`, with the reason
+    ///   ``StorageFailure/Reason/busy`` when others have held the lock for 10 s.
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
         // Reported after the lock is released, because the app's closure may write preferences.

@@ -1,6 +1,7 @@
 import CSQLite
 import Glibc
 import HTTPCore
+import Platform
 import SQLite
 
 /// The options with which a store opens its file.
@@ -17,8 +18,15 @@ extension SQLiteConnection {
     /// SQLite opens the file first and finds its log by name later. If the file was replaced in between, the connection
     /// would use the log of the new file with the old one, and commits of others would be lost.
     static func opening(_ path: String, _ options: StoreOptions) throws -> SQLiteConnection {
-        // Who may not make the lock's file may not rename the store's file either.
-        let lock = path == ":memory:" ? nil : try? FileLock(beside: path, isShared: true)
+        var lock: FileLock?
+        if path != ":memory:" {
+            do throws(SystemError) {
+                lock = try FileLock(beside: path, isShared: true, patience: options.busyTimeout)
+            } catch {
+                // Who may not make the lock's file may not rename the store's file either.
+                if let busy = FileLock.busy(error, "open \(path)", path) { throw busy }
+            }
+        }
         return try withExtendedLifetime(lock) { try SQLiteConnection(path: path, options: options) }
     }
 
