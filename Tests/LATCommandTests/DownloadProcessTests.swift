@@ -88,6 +88,20 @@ import Testing
         #expect(server.requestCount == 0 && directory.read("f") == Data("old".utf8))
     }
 
+    @Test func nameOfTheServerReplacesNoFile() async throws {
+        let reply = MockReply.text("new").header("Content-Disposition", "attachment; filename=\"Makefile\"")
+        server.enqueue(reply, reply, reply)
+        try directory.write(Data("old".utf8), to: "Makefile")
+        for words in [["download", server.url("/f")], ["request", server.url("/f"), "--download"]] {
+            let failed = try await LatProcess.run(words, in: directory.path)
+            #expect(failed.exitCode == 2 && failed.err.contains("Makefile exists already"), "\(failed.err)")
+            #expect(directory.contents == ["Makefile"] && directory.read("Makefile") == Data("old".utf8))
+        }
+        let words = ["download", server.url("/f"), "--existing", "overwrite"]
+        #expect(try await LatProcess.run(words, in: directory.path).exitCode == 0)
+        #expect(directory.read("Makefile") == Data("new".utf8))
+    }
+
     @Test func terminalShowsBarAndSummary() async throws {
         server.enqueue(.pattern(byteCount: 1_500_000).throttled(bytesPerSecond: 1_000_000))
         let result = try await download(columns: 70).result

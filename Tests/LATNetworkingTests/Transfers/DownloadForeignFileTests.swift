@@ -18,6 +18,52 @@ import Testing
 
     private var target: String { directory.path(of: "f") }
 
+    // MARK: Names of the server
+
+    private func server(naming name: String) throws -> RangeServer {
+        try RangeServer(
+            bytes, headers: ["ETag": "\"v1\"", "Content-Disposition": "attachment; filename=\"\(name)\""])
+    }
+
+    @Test func nameOfTheServerReplacesNoFile() async throws {
+        let server = try server(naming: "Makefile")
+        try directory.write(other, to: "Makefile")
+        let error = await failure { try await manager.download(server.url, to: directory.path).value }
+        #expect(error?.kind == .storage && error?.message.contains("Makefile exists already") == true)
+        #expect(directory.contents == ["Makefile"] && directory.read("Makefile") == other)
+        // Who wants it says so, in the options or by the path.
+        var options = DownloadOptions()
+        options.existingFile = .overwrite
+        _ = try await manager.download(server.url, to: directory.path, options: options).value
+        #expect(directory.contents == ["Makefile"] && directory.read("Makefile") == bytes)
+        try directory.write(other, to: "Makefile")
+        _ = try await manager.download(server.url, to: directory.path(of: "Makefile")).value
+        #expect(directory.contents == ["Makefile"] && directory.read("Makefile") == bytes)
+    }
+
+    /// The caller knows the name at the end of the URL.
+    @Test(arguments: [nil, "big.bin"]) func nameOfTheURLReplacesAFile(_ name: String?) async throws {
+        let server = try name.map { try self.server(naming: $0) } ?? RangeServer(bytes)
+        try directory.write(other, to: "big.bin")
+        _ = try await manager.download(server.url, to: directory.path).value
+        #expect(directory.contents == ["big.bin"] && directory.read("big.bin") == bytes)
+    }
+
+    /// Another program makes the file while the content is received.
+    @Test func fileThatAppearsMeanwhileIsNotReplaced() async throws {
+        let name = "attachment; filename=\"Makefile\""
+        let server = try RangeServer(bytes, headers: ["ETag": "\"v1\"", "Content-Disposition": name]) {
+            $1 == 1 ? $2.stalling(.afterBodyBytes(1_000)) : $2
+        }
+        let download = manager.download(server.url, to: directory.path)
+        for await progress in download.progress where progress.completed > 0 { break }
+        try directory.write(other, to: "Makefile")
+        download.pause()
+        download.resume()
+        let error = await failure { try await download.value }
+        #expect(error?.kind == .storage && directory.read("Makefile") == other)
+    }
+
     // MARK: The partial file
 
     @Test func partOfAnotherProgramStays() async throws {

@@ -99,6 +99,20 @@ import Testing
         #expect(DownloadRecord(decoding: data) == record && record.item.state == .paused)
         #expect(DownloadRecord(decoding: data.dropLast()) == nil)
     }
+
+    /// What to do about an existing file depends on its name until the caller says it.
+    @Test func queueRecordKnowsWhatWasChosen() throws {
+        let item = DownloadManager.Item(
+            id: .init(number: 7), url: "https://a.example/x", path: "/tmp", segments: 1, priority: .normal,
+            state: .waiting, progress: TransferProgress(direction: .download))
+        var options = DownloadOptions()
+        for chosen in [nil, DownloadOptions.ExistingFile.overwrite, .fail] {
+            if let chosen { options.existingFile = chosen }
+            let record = DownloadRecord(item, headers: [:], options: options)
+            let again = try #require(DownloadRecord(decoding: record.encoded()))
+            #expect(again == record && again.options(nil).chosenExistingFile == chosen)
+        }
+    }
 }
 
 @Suite struct DownloadMeterTests {

@@ -8,7 +8,7 @@ struct DownloadCommand: Command {
     let output: String
     let segments: Int
     let digest: DownloadDigest?
-    let existingFile: ExistingFilePolicy
+    let existingFile: ExistingFilePolicy?
     let retries: Int
     let headers: HTTPHeaders
     let user: (name: String, password: String)?
@@ -24,7 +24,7 @@ struct DownloadCommand: Command {
         output = try Self.output(arguments)
         segments = try arguments.number(Self.segments, 1...64) ?? 1
         digest = try Self.digest(arguments)
-        existingFile = try arguments.choice(Self.existing, "overwrite, skip or fail") ?? .overwrite
+        existingFile = try arguments.choice(Self.existing, "overwrite, skip or fail")
         retries = try arguments.number(Self.retries, 0...1_000) ?? 3
         headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
         user = try RequestCommand.user(arguments)
@@ -37,7 +37,7 @@ struct DownloadCommand: Command {
         var run = DownloadRun(
             request: request, path: output, segments: segments, format: format, arguments: arguments,
             configuration: configuration, console: console)
-        run.options.existingFile = existingFile
+        if let existingFile { run.options.existingFile = existingFile }
         run.options.digest = digest
         run.options.resumesEarlierRun = !arguments.contains(Self.noResume)
         run.options.reservesSpace = arguments.contains(Self.reserve)
@@ -80,7 +80,8 @@ extension DownloadCommand {
         "--digest", value: "NAME:HEX",
         help: "As --sha256, for another digest: NAME is md5, sha1, sha256, sha384 or sha512.")
     static let existing = Option(
-        "--existing", value: "overwrite|skip|fail", help: "What to do if the file exists. Default: overwrite.")
+        "--existing", value: "overwrite|skip|fail",
+        help: "What to do if the file exists. Default: overwrite, but fail for a name that only the server chose.")
     static let noResume = Option("--no-resume", help: "Starts from the beginning, even if an earlier run left a part.")
     static let reserve = Option("--reserve", help: "Reserves the disk space for the whole file at the start.")
     static let retries = Option(

@@ -129,7 +129,7 @@ public final class Download: CallHandle {
     ) async throws -> DownloadedFile {
         try order.check()
         let target = try DownloadTarget(order.path, url: order.request.url, identity: order.identity)
-        if target.name != nil, try DownloadTarget.isKept(at: target.path(serverName: nil), order.options) {
+        if target.name != nil, try target.isKept(order.options, serverName: nil) {
             let file = DownloadJob.skipped(
                 target.path(serverName: nil), target.shownPath(serverName: nil), order)
             last = TransferProgress(direction: .download, completed: file.byteCount, total: file.byteCount)

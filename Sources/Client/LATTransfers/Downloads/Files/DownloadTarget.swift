@@ -139,11 +139,19 @@ struct DownloadTarget: Sendable {
 }
 
 extension DownloadTarget {
+    /// What to do about an existing file. The caller knows the name in the path and that at the end of the URL, but not another
+    /// one that the server chose.
+    func existingFile(_ options: DownloadOptions, serverName: String?) -> DownloadOptions.ExistingFile {
+        let isUnexpected = name == nil && serverName != nil && serverName != fallbackName
+        return options.chosenExistingFile ?? (isUnexpected ? .fail : .overwrite)
+    }
+
     /// Whether the existing file is kept, so that nothing is downloaded.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the file must not exist.
-    static func isKept(at path: String, _ options: DownloadOptions) throws(NetworkError) -> Bool {
-        switch (options.existingFile, existing(at: path)) {
+    func isKept(_ options: DownloadOptions, serverName: String?) throws(NetworkError) -> Bool {
+        let path = path(serverName: serverName)
+        switch (existingFile(options, serverName: serverName), Self.existing(at: path)) {
         case (_, .nothing), (.overwrite, .file): return false
         case (_, .other): throw DownloadFiles.notRegular(path)
         case (.fail, .file): throw DownloadFiles.exists(path)

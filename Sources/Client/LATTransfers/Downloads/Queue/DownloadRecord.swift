@@ -79,6 +79,8 @@ struct DownloadRecord: Hashable, Sendable {
     /// The lines of the headers as name and value; a removal is a name alone.
     var headers: [[String]]
     var existingFile: ExistingFilePolicy
+    /// Whether the caller has set ``existingFile``. Records of 1.0 do not say so.
+    var choosesExistingFile: Bool
     var digest: DownloadDigest?
     var identity: String?
     var reservesSpace: Bool
@@ -101,7 +103,8 @@ struct DownloadRecord: Hashable, Sendable {
             "number": .int(Int64(clamping: number)), "url": .string(url), "path": .string(path),
             "segments": .int(Int64(segments)), "priority": .int(Int64(priority.rawValue)), "isPaused": .bool(isPaused),
             "headers": .array(headers.map { .array($0.map { .string($0) }) }),
-            "existingFile": .string(existingFile.rawValue), "reservesSpace": .bool(reservesSpace),
+            "existingFile": .string(existingFile.rawValue), "choosesExistingFile": .bool(choosesExistingFile),
+            "reservesSpace": .bool(reservesSpace),
         ]
         if let digest { object["digest"] = digest.json }
         if let identity { object["identity"] = .string(identity) }
@@ -124,7 +127,8 @@ extension DownloadRecord {
         self.init(
             number: UInt64(number), url: url, path: path, segments: segments, priority: priority, isPaused: isPaused,
             headers: lines.filter { $0.count == 1 || $0.count == 2 }, existingFile: existingFile,
-            identity: document["identity"]?.string, reservesSpace: reservesSpace)
+            choosesExistingFile: document["choosesExistingFile"]?.bool ?? true, identity: document["identity"]?.string,
+            reservesSpace: reservesSpace)
         digest = DownloadOptions.Digest(document["digest"])
     }
 
@@ -133,7 +137,8 @@ extension DownloadRecord {
             number: item.id.number, url: item.url, path: item.path, segments: item.segments, priority: item.priority,
             isPaused: item.state == .paused,
             headers: headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] },
-            existingFile: options.existingFile, digest: options.digest, identity: options.identity,
+            existingFile: options.existingFile, choosesExistingFile: options.chosenExistingFile != nil,
+            digest: options.digest, identity: options.identity,
             reservesSpace: options.reservesSpace)
     }
 
@@ -148,7 +153,7 @@ extension DownloadRecord {
     /// The saved options, and the manager's hook for new links. A restart always continues from the bytes that are there.
     func options(_ refresh: LinkRefresh?) -> DownloadOptions {
         var options = DownloadOptions()
-        options.existingFile = existingFile
+        options.chosenExistingFile = choosesExistingFile ? existingFile : nil
         options.digest = digest
         options.identity = identity
         options.reservesSpace = reservesSpace

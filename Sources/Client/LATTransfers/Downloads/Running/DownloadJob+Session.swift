@@ -215,11 +215,13 @@ extension DownloadJob {
     private func chooseName(_ response: HTTPResponse) throws {
         guard target.name == nil else { return }
         let name = FileName.disposition(response.headers["Content-Disposition"])
-        let path = state.withLock { state in
+        let fileName = state.withLock { state in
             state.fileName = name ?? state.fileName
-            return target.path(serverName: state.fileName)
+            return state.fileName
         }
-        if try DownloadTarget.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+        if try target.isKept(order.options, serverName: fileName) {
+            throw SkipsExisting(path: target.path(serverName: fileName))
+        }
     }
 
     private func receive(_ worker: Int, _ response: HTTPResponse, _ backoff: inout Backoff) async throws {

@@ -249,9 +249,9 @@ final class DownloadJob: Sendable {
         let found = try checkDigest(total)
         if control.isCancelled { throw cancellation }
         let path = target.path(serverName: fileName)
-        if try DownloadTarget.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+        if try target.isKept(order.options, serverName: fileName) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
-        try target.appear(as: path, replaces: order.options.existingFile != .fail)
+        try target.appear(as: path, replaces: target.existingFile(order.options, serverName: fileName) != .fail)
         AtomicFile.remove(target.journal)
         return state.withLock { state in
             DownloadedFile(

@@ -11,8 +11,15 @@ import LATClient
 /// let download = central.download(url, to: "/srv/images/", segments: 4, options: options)
 /// ```
 public struct DownloadOptions: Sendable {
-    /// What to do about a file that exists at the target. Default ``DownloadOptions/ExistingFile/overwrite``.
-    public var existingFile = ExistingFile.overwrite
+    /// What to do about a file that exists at the target. Default ``DownloadOptions/ExistingFile/overwrite``. Until it is set, a
+    /// file whose name only the server chose (`Content-Disposition`, for a target that is a folder) replaces none: the
+    /// download fails as with ``DownloadOptions/ExistingFile/fail`` (RFC 2183 §2.3).
+    public var existingFile: ExistingFile {
+        get { chosenExistingFile ?? .overwrite }
+        set { chosenExistingFile = newValue }
+    }
+    /// `nil` until it is set.
+    var chosenExistingFile: ExistingFile?
     /// The digest that the whole file must have. Default `nil`: it is not checked. If the digest is wrong, the download
     /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target. If an earlier
     /// run left the whole file, the right digest completes it without a request.
