@@ -334,27 +334,6 @@ import Testing
         #expect(directory.read("queue/9.download") != nil)
     }
 
-    /// A record of a later version is one that this version cannot read.
-    @Test func newRecordDoesNotReplaceAnUnreadableOne() async throws {
-        let server = try slowServer()
-        let old = Data("LATNetworking-download 2 sha256:0\n{}".utf8)
-        for name in ["1", "2", "18446744073709551615"] { try directory.write(old, to: "queue/\(name).download") }
-        let manager = try DownloadManager(central, folder: folder)
-        let later = Data("later".utf8)
-        try directory.write(later, to: "queue/4.download")
-        let id = try manager.add(server.url, to: directory.path(of: "f"))
-        #expect(id.description == "3")
-        // The file that would be replaced was put there after the start.
-        let error = #expect(throws: NetworkError.self) { try manager.add(server.url, to: directory.path(of: "g")) }
-        #expect(error?.kind == .storage && error?.message.contains("4.download") == true)
-        #expect(manager.items.count == 1)
-        _ = try await manager.value(of: id)
-        manager.remove(id)
-        for name in ["1", "2", "18446744073709551615"] { #expect(directory.read("queue/\(name).download") == old) }
-        #expect(directory.read("queue/4.download") == later && directory.read("queue/4.download.new") == nil)
-        await manager.close()
-    }
-
     @Test func expiredLinkIsRefreshedByTheManager() async throws {
         let server = try RangeServer(Self.bytes) { request, _, honest in request.query == "new" ? honest : .status(403)
         }

@@ -102,6 +102,12 @@ final class PartFile: Sendable {
         return fstat(descriptor, &status) == 0 ? Int64(status.st_size) : 0
     }
 
+    /// What the complete file is, before it gets its name; `nil` if the system does not say it.
+    func finished(as path: String) -> FinishedFile? {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 ? FinishedFile(path, status) : nil
+    }
+
     var allocatedSize: Int64 {
         var status = stat()
         return fstat(descriptor, &status) == 0 ? Int64(status.st_blocks) * 512 : 0

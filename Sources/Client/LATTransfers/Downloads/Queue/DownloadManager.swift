@@ -21,37 +21,6 @@ import Synchronization
 ///
 /// Releasing the manager stops its downloads and keeps their progress; ``close()`` also waits until they have stopped.
 public final class DownloadManager: Sendable {
-    struct State {
-        var queue: DownloadQueue
-        var entries: [Item.ID: Entry] = [:]
-        var downloads: [Item.ID: Download] = [:]
-        var lastNumber: UInt64 = 0
-        /// The work of ``close()``. Every call of ``close()`` waits for it.
-        var closing: Task<Void, Never>?
-        var isClosed: Bool { closing != nil }
-        /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
-        var starting: [Item.ID: Bool] = [:]
-        /// The downloads that were being started when ``close()`` was called.
-        var late: [Download] = []
-        /// ``close()`` waits for it. It ends when no download is being started any more.
-        var allStarted: Waiter<Void>?
-
-        func withProgress(_ item: Item) -> Item {
-            var item = item
-            if let progress = entries[item.id]?.progress.current { item.progress = progress }
-            return item
-        }
-    }
-
-    struct Entry {
-        var headers: HTTPHeaders
-        var options: DownloadOptions
-        /// The identity of the content in the last run of this process. The user may have changed since.
-        var identity: String?
-        let progress = LatestValue(TransferProgress(direction: .download))
-        let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
-    }
-
     private let central: CentralRequestManager
     private let folder: DownloadFolder
     private let state: Mutex<State>
@@ -78,15 +47,27 @@ public final class DownloadManager: Sendable {
         state = Mutex(State(queue: DownloadQueue(limit: limit)))
         let (known, unreadable, lastNumber) = self.folder.load()
         unreadableFiles = unreadable
+        let completed = known.reduce(into: [:]) { files, record in files[record.number] = record.completedFile }
         let actions = state.withLock { state in
             var actions = DownloadQueue.Actions()
             state.lastNumber = lastNumber
             for record in known {
-                state.entries[record.item.id] = Entry(
-                    headers: record.requestHeaders, options: record.options(refreshURL))
-                actions.start += state.queue.add(record.item).start
+                var item = record.item
+                let entry = Entry(headers: record.requestHeaders, options: record.options(refreshURL))
+                if let file = completed[record.number] {
+                    item.state = .finished
+                    entry.finish(file)
+                }
+                state.entries[item.id] = entry
+                actions.start += state.queue.add(item).start
             }
             return actions
+        }
+        for record in known where completed[record.number] != nil {
+            // What the earlier process did not come to.
+            central.discardDownload(
+                record.url, to: record.path, headers: record.requestHeaders, record.options(nil), identity: nil)
+            forget(record.item.id)
         }
         perform(actions)
     }
@@ -286,13 +267,17 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    private func remember(_ id: Item.ID) {
+    /// - Parameter isFinishing: Whether the file is about to get its name. The record is then on the disk when this returns.
+    private func remember(_ id: Item.ID, isFinishing: Bool = false) {
         records.withLock { _ in
             let (item, entry, isClosed) = state.withLock { ($0.queue.items[id], $0.entries[id], $0.isClosed) }
             // A finished or removed download has no record. After `close()`, another manager may use the folder.
-            guard let item, let entry, item.state != .finished, !isClosed else { return }
+            guard let item, let entry, item.state != .finished, !isClosed || isFinishing else { return }
             do throws(NetworkError) {
-                try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
+                try folder.save(
+                    DownloadRecord(
+                        item, headers: entry.headers, options: entry.options, finished: entry.finished),
+                    synchronizes: isFinishing)
             } catch {
                 hub.send(.trouble(error))
             }
@@ -323,9 +308,14 @@ public final class DownloadManager: Sendable {
         guard !found.isKnown else { return follow(id) }
         let entry = found.entry
         entry.outcome.send(nil)
+        var options = entry.options
+        options.willFinish = { [weak self] file in
+            self?.state.withLock { $0.entries[id]?.finished = file }
+            self?.remember(id, isFinishing: true)
+        }
         let download = central.download(
             found.item.url, to: found.item.path, segments: found.item.segments, headers: entry.headers,
-            options: entry.options)
+            options: options)
         let (isWanted, keepsProgress, allStarted) = state.withLock { state -> (Bool, Bool, Waiter<Void>?) in
             let keepsProgress = state.starting.removeValue(forKey: id) ?? true
             state.entries[id]?.identity = download.identity

@@ -144,3 +144,27 @@ struct DownloadQueue: Sendable {
         return actions
     }
 }
+
+extension DownloadManager {
+    struct State {
+        var queue: DownloadQueue
+        var entries: [Item.ID: Entry] = [:]
+        var downloads: [Item.ID: Download] = [:]
+        var lastNumber: UInt64 = 0
+        /// The work of ``close()``. Every call of ``close()`` waits for it.
+        var closing: Task<Void, Never>?
+        var isClosed: Bool { closing != nil }
+        /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
+        var starting: [Item.ID: Bool] = [:]
+        /// The downloads that were being started when ``close()`` was called.
+        var late: [Download] = []
+        /// ``close()`` waits for it. It ends when no download is being started any more.
+        var allStarted: Waiter<Void>?
+
+        func withProgress(_ item: Item) -> Item {
+            var item = item
+            if let progress = entries[item.id]?.progress.current { item.progress = progress }
+            return item
+        }
+    }
+}

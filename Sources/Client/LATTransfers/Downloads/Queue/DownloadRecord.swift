@@ -28,7 +28,8 @@ extension DownloadManager {
             case paused
             /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
             case failed(String)
-            /// The file is complete. Finished downloads are forgotten when the process restarts.
+            /// The file is complete. Finished downloads are forgotten when the process restarts, apart from those whose end it did
+            /// not see.
             case finished
         }
 
@@ -65,6 +66,26 @@ extension DownloadManager {
     }
 }
 
+extension DownloadManager {
+    /// What a manager knows of a download besides its item.
+    struct Entry {
+        var headers: HTTPHeaders
+        var options: DownloadOptions
+        /// The identity of the content in the last run of this process. The user may have changed since.
+        var identity: String?
+        /// The complete file, once it is about to get its name.
+        var finished: FinishedFile?
+        let progress = LatestValue(TransferProgress(direction: .download))
+        let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
+
+        func finish(_ file: DownloadedFile) {
+            progress.finish(
+                TransferProgress(direction: .download, completed: file.byteCount, total: file.byteCount))
+            outcome.finish(.success(file))
+        }
+    }
+}
+
 /// The part of a download that the manager saves in its folder, so that a later process can continue it.
 struct DownloadRecord: Hashable, Sendable {
     static let version = 1
@@ -84,6 +105,8 @@ struct DownloadRecord: Hashable, Sendable {
     var digest: DownloadDigest?
     var identity: String?
     var reservesSpace: Bool
+    /// The complete file, once it is about to get its name.
+    var finished: FinishedFile?
 
     var fileName: String { Self.fileName(number) }
 
@@ -108,6 +131,7 @@ struct DownloadRecord: Hashable, Sendable {
         ]
         if let digest { object["digest"] = digest.json }
         if let identity { object["identity"] = .string(identity) }
+        if let finished { object["finished"] = finished.json }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
 }
@@ -130,16 +154,27 @@ extension DownloadRecord {
             choosesExistingFile: document["choosesExistingFile"]?.bool ?? true, identity: document["identity"]?.string,
             reservesSpace: reservesSpace)
         digest = DownloadOptions.Digest(document["digest"])
+        finished = FinishedFile(document["finished"])
     }
 
-    init(_ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions) {
+    init(
+        _ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions, finished: FinishedFile? = nil
+    ) {
         self.init(
             number: item.id.number, url: item.url, path: item.path, segments: item.segments, priority: item.priority,
             isPaused: item.state == .paused,
             headers: headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] },
             existingFile: options.existingFile, choosesExistingFile: options.chosenExistingFile != nil,
             digest: options.digest, identity: options.identity,
-            reservesSpace: options.reservesSpace)
+            reservesSpace: options.reservesSpace, finished: finished)
+    }
+
+    /// The file, if an earlier process has completed the download and died before it removed the record.
+    var completedFile: DownloadedFile? {
+        guard let finished, finished.isThere else { return nil }
+        return DownloadedFile(
+            path: finished.path, byteCount: finished.size, response: DownloadJob.noResponse(url), isSkipped: false,
+            resumedByteCount: finished.size, receivedByteCount: 0, digest: digest?.hexadecimal.lowercased())
     }
 
     var requestHeaders: HTTPHeaders {
@@ -238,15 +273,19 @@ final class DownloadFolder: Sendable {
         )
     }
 
-    /// - Parameter isNew: Whether there must be no file of its name.
+    /// - Parameters:
+    ///   - isNew: Whether there must be no file of its name.
+    ///   - synchronizes: Whether it is on the disk when this returns.
     /// - Throws: ``NetworkError/Kind/storage``; ``NetworkError/Kind/shutDown`` after ``unlock()``.
-    func save(_ record: DownloadRecord, isNew: Bool = false) throws(NetworkError) {
+    func save(
+        _ record: DownloadRecord, isNew: Bool = false, synchronizes: Bool = false
+    ) throws(NetworkError) {
         do {
             let data = try record.encoded()
             try isLocked.withLock { isLocked in
                 guard isLocked else { throw DownloadManager.closed }
                 try DownloadFiles.write(
-                    data, to: path + "/" + record.fileName, replaces: !isNew, synchronizes: false)
+                    data, to: path + "/" + record.fileName, replaces: !isNew, synchronizes: synchronizes)
             }
             synchronizeSoon()
         } catch let error as NetworkError {
@@ -271,5 +310,6 @@ final class DownloadFolder: Sendable {
         isLocked.withLock { isLocked in
             if isLocked { AtomicFile.remove(path + "/" + DownloadRecord.fileName(number)) }
         }
+        synchronizeSoon()
     }
 }

@@ -251,6 +251,7 @@ final class DownloadJob: Sendable {
         let path = target.path(serverName: fileName)
         if try target.isKept(order.options, serverName: fileName) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
+        if let file = file.finished(as: path) { order.options.willFinish?(file) }
         try target.appear(as: path, replaces: target.existingFile(order.options, serverName: fileName) != .fail)
         AtomicFile.remove(target.journal)
         return state.withLock { state in

@@ -20,6 +20,8 @@ public struct DownloadOptions: Sendable {
     }
     /// `nil` until it is set.
     var chosenExistingFile: ExistingFile?
+    /// Called when the file is complete and about to get its name.
+    var willFinish: (@Sendable (FinishedFile) -> Void)?
     /// The digest that the whole file must have. Default `nil`: it is not checked. If the digest is wrong, the download
     /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target. If an earlier
     /// run left the whole file, the right digest completes it without a request.
