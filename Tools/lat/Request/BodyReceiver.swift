@@ -38,7 +38,9 @@ struct BodyReceiver {
         let start = ContinuousClock.now
         let completed = try await copy(response, to: file.output, label)
         try Task.checkCancellation()
-        if let fault = response.cutFault { throw NetworkError(.connectionLost, message: fault, response: response) }
+        if let fault = response.cutFault("read the body without a file") {
+            throw NetworkError(.connectionLost, message: fault, response: response)
+        }
         try file.complete()
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
