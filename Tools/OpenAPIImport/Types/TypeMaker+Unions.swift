@@ -271,9 +271,9 @@ extension TypeMaker {
         }
         return values
     }
+}
 
-    // MARK: Parents
-
+extension Flattener {
     /// The children of a schema with a discriminator and no choices: those that the mapping names, or that have it in
     /// `allOf`. `nil` if there are none.
     func children(of flat: FlatSchema, _ spot: Spot) throws(ImportProblem) -> [Spot]? {

@@ -40,7 +40,7 @@ final class TypeMaker {
         self.documents = documents
         self.overrides = overrides
         flattener = Flattener(documents: documents)
-        directions = Directions(documents)
+        directions = Directions(flattener)
         let schemas = Self.components(of: documents.root).filter { $0.spot.node["properties"] != nil }
         let open = schemas.count { $0.spot.node["additionalProperties"]?.bool == true }
         keepsAdditional = decided ?? (open < 10 || open * 2 <= schemas.count)
@@ -132,7 +132,7 @@ final class TypeMaker {
         if let values = flat.values, let type = enumType(values, flat, spot, hint) {
             return Use(type: type, isNullable: isNullable)
         }
-        if let children = try children(of: flat, spot) {
+        if let children = try flattener.children(of: flat, spot) {
             return try union(children, FlatSchema(), flat, spot, hint, direction, isParent: true, declare)
         }
         if let choices = flat.choices.first {
@@ -249,65 +249,5 @@ final class TypeMaker {
         case (.bool, .bool(let flag)): "\(flag)"
         default: nil
         }
-    }
-}
-
-/// Which schemas have members that are only in requests or only in replies, they or what they refer to.
-private final class Directions {
-    private var (edges, marked): ([Spot.Key: [Spot.Key]], Set<Spot.Key>) = ([:], [])
-    private let documents: Documents
-    private let isNeeded: Bool
-
-    init(_ documents: Documents) {
-        self.documents = documents
-        isNeeded = Self.hasMark(documents.root.node)
-        guard isNeeded else { return }
-        let root = documents.root
-        var found = (root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []).map(\.spot)
-        while let spot = found.popLast() { found += discover(spot) }
-        // A schema differs if one that it refers to does.
-        var sources: [Spot.Key: [Spot.Key]] = [:]
-        for (source, targets) in edges { for target in targets { sources[target, default: []].append(source) } }
-        var next = Array(marked)
-        while let key = next.popLast() {
-            for source in sources[key] ?? [] where marked.insert(source).inserted { next.append(source) }
-        }
-    }
-
-    func differ(_ spot: Spot) -> Bool {
-        guard isNeeded else { return false }
-        if edges[spot.key] != nil { return marked.contains(spot.key) }
-        return Self.hasMark(spot.node) || references(in: spot).contains { marked.contains($0.key) }
-    }
-
-    /// Returns the schemas that a new one refers to.
-    private func discover(_ spot: Spot) -> [Spot] {
-        guard edges[spot.key] == nil else { return [] }
-        if Self.hasMark(spot.node) { marked.insert(spot.key) }
-        let targets = references(in: spot)
-        edges[spot.key] = targets.map(\.key)
-        return targets
-    }
-
-    private static func hasMark(_ node: Node) -> Bool {
-        switch node.value {
-        case .object(let members):
-            members["readOnly"]?.bool == true || members["writeOnly"]?.bool == true
-                || members.values.contains(where: hasMark)
-        case .array(let elements): elements.contains(where: hasMark)
-        default: false
-        }
-    }
-
-    private func references(in spot: Spot) -> [Spot] {
-        var found: [Spot] = []
-        func walk(_ node: Node) {
-            if let reference = node["$ref"]?.string, let target = try? documents.target(of: reference, from: spot) {
-                found.append(target)
-            }
-            for value in node.members?.values ?? node.array ?? [] { walk(value) }
-        }
-        walk(spot.node)
-        return found
     }
 }
