@@ -142,11 +142,15 @@ final class ExampleCheck {
         return shape.variants.first { variant in
             switch variant.kind {
             case .object:
-                guard let members = node.members else { return false }
+                guard variant.isTold, let members = node.members else { return false }
                 return variant.required.allSatisfy { members.contains($0) }
                     && variant.constants.allSatisfy { constant in
                         constant.values.contains { $0.json == members[constant.member]?.json }
                     }
+                    && (variant.telling.isEmpty
+                        || variant.telling.contains { member, value in
+                            value.map { $0.json == members[member]?.json } ?? members.contains(member)
+                        })
             case .array: return node.array != nil
             case .string: return node.string != nil
             case .integer, .number: return node.number != nil

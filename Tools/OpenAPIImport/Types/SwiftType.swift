@@ -145,6 +145,8 @@ struct Property {
     var isBoxed = false
     /// The only value, as Swift.
     var constant: String?
+    /// The values that the schema lists; none where it has no list.
+    var values: [Node] = []
     var comment: String?
     var spot: Spot?
 
@@ -176,6 +178,10 @@ struct UnionShape {
         var required: [String] = []
         /// The values that members of the variant may have.
         var constants: [(member: String, values: [Node])] = []
+        /// Members, or values of them, of which an object must have one, because other variants ask for the same.
+        var telling: [(member: String, value: Node?)] = []
+        /// Whether an object can be told from those of the other variants. If not, it is unknown.
+        var isTold = true
         var comment: String?
     }
 

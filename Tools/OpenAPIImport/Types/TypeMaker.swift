@@ -230,6 +230,7 @@ final class TypeMaker {
                 member: member, name: name, type: use.type, isRequired: flat.required.contains(member),
                 isNullable: use.isNullable, spot: spot)
             property.comment = Comments.text(of: outer["description"]?.text ?? inner.comment, inner, use.type)
+            property.values = inner.values?.map(\.node) ?? []
             if property.isRequired, !use.isNullable, let value = inner.values?.first, inner.values?.count == 1 {
                 property.constant = constant(value.node, use.type)
             }
