@@ -10,6 +10,13 @@ import Testing
 
     @Test(arguments: [
         (#"{"type": ["string", "null"]}"#, "String?"), (#"{"type": "integer", "format": "int32"}"#, "Int?"),
+        (#"{"type": "integer", "format": "uint64"}"#, "UInt64?"), (#"{"type": "number", "format": "uint64"}"#, "UInt64?"),
+        (#"{"type": "integer", "minimum": 0, "maximum": 18446744073709551615}"#, "UInt64?"),
+        (#"{"type": "integer", "minimum": -1, "maximum": 18446744073709551615}"#, "Decimal?"),
+        (#"{"type": "integer", "maximum": 9223372036854776000}"#, "Int?"),
+        (#"{"type": "integer", "format": "int64", "maximum": 18446744073709551615}"#, "Int?"),
+        (#"{"type": "integer", "format": "bigint"}"#, "Decimal?"), (#"{"enum": [1, 18446744073709551615]}"#, "UInt64?"),
+        (#"{"oneOf": [{"type": "integer", "format": "uint64"}, {"type": "integer"}]}"#, "Decimal?"),
         (#"{"type": "number", "format": "decimal"}"#, "Decimal?"),
         (#"{"type": "string", "format": "date"}"#, "Timestamp.Day?"),
         (#"{"type": "string", "format": "date-time"}"#, "Timestamp?"),
@@ -250,6 +257,17 @@ import Testing
             """#
         )
         #expect(text.contains("var a: Settable<String> = .leftOut") && text.contains("var b: String?"))
+    }
+
+    @Test func exampleAboveTheIntegersKeepsItsDigits() throws {
+        let text = try swift(
+            #"""
+            {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "format": "uint64"},
+            "c": {"type": "integer", "format": "uint64"}, "d": {"oneOf": [{"type": "string"}, {"type": "integer", "format": "uint64"}]}},
+            "example": {"a": 18446744073709551615, "b": 18446744073709551615, "c": -1}}
+            """#)
+        #expect(text.contains("var a: Decimal?") && text.contains("var b: UInt64?") && text.contains("var c: Decimal?"))
+        #expect(text.contains("case number(UInt64)") && text.contains("case .int, .double, .decimal:"))
     }
 
     @Test func exampleLoosensTheType() throws {

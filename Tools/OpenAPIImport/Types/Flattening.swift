@@ -8,6 +8,8 @@ struct FlatSchema {
     var types: Set<String> = []
     var isNullable = false
     var format: String?
+    /// The bounds of a number.
+    var (minimum, maximum): (Node?, Node?)
     /// The known values; `nil` where any value is allowed.
     var values: [Spot]?
     var valueNames: [String] = []
@@ -136,6 +138,8 @@ struct Flattener {
         if !types.isEmpty { flat.types = flat.types.isEmpty ? types : flat.types.intersection(types) }
         if node["nullable"]?.bool == true || node["x-nullable"]?.bool == true { flat.isNullable = true }
         if let format = node["format"]?.string { flat.format = format }
+        flat.minimum = node["minimum"] ?? node["exclusiveMinimum"] ?? flat.minimum
+        flat.maximum = node["maximum"] ?? node["exclusiveMaximum"] ?? flat.maximum
         if let encoding = node["contentEncoding"]?.string { flat.encoding = encoding }
         if let values = spot["enum"]?.elements {
             if values.contains(where: \.node.isNull) { flat.isNullable = true }

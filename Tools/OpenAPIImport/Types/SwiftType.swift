@@ -1,6 +1,6 @@
 /// A type in the generated code.
 indirect enum SwiftType: Hashable {
-    case string, int, double, decimal, bool, data, uuid, url
+    case string, int, uint64, double, decimal, bool, data, uuid, url
     case timestamp, day, unix, mail
     case json
     /// Nothing: a reply without content.
@@ -15,6 +15,7 @@ indirect enum SwiftType: Hashable {
         switch self {
         case .string: "String"
         case .int: "Int"
+        case .uint64: "UInt64"
         case .double: "Double"
         case .decimal: "Decimal"
         case .bool: "Bool"

@@ -17,7 +17,8 @@ extension TypeMaker {
                 ($0, flat.valueNames.indices.contains($1) ? flat.valueNames[$1] : $0)
             }
             return openEnum(.int, cases.map { ($0.1, $0.0, nil) }, flat, spot, hint)
-        case .number where integers.count == values.count: return .double
+        case .number where integers.count == values.count:
+            return integers.allSatisfy { UInt64($0) != nil } ? .uint64 : .double
         case .bool where values.allSatisfy { $0.node.bool != nil }: return .bool
         case .array: return .array(.json, isNullable: false)
         case .object: return .json

@@ -169,6 +169,9 @@ extension TypeMaker {
                 switch kind {
                 case .string: list[known].type = .string
                 case .number: list[known].type = .double
+                case .integer where type == .uint64 && list[known].type == .uint64: break
+                case .integer where type == .uint64 || [.uint64, .decimal].contains(list[known].type):
+                    list[known].type = .decimal
                 case .integer: list[known].type = .int
                 default: list[known].type = .array(.json, isNullable: true)
                 }
@@ -200,7 +203,7 @@ extension TypeMaker {
     static func kind(of type: SwiftType) -> UnionShape.Kind {
         switch type {
         case .string, .timestamp, .day, .mail, .uuid, .url, .data: return .string
-        case .int: return .integer
+        case .int, .uint64: return .integer
         case .double, .decimal, .unix: return .number
         case .bool: return .bool
         case .array: return .array

@@ -263,8 +263,8 @@ struct SwiftWriter {
                 }
             case .array: pattern = ".array"
             case .string: pattern = ".string"
-            case .integer: pattern = ".int"
-            case .number: pattern = ".int, .double, .decimal"
+            case .integer where ![.uint64, .decimal].contains(variant.type): pattern = ".int"
+            case .integer, .number: pattern = ".int, .double, .decimal"
             case .bool: pattern = ".bool"
             case .any: continue
             }
