@@ -12,7 +12,8 @@ import Testing
     /// - Parameters:
     ///   - user: the reference to the schema of a user, and that of a schema which refers to it.
     ///   - more: the components.
-    private func swift(_ user: String, _ wrap: String, more: String = "", files: [String: String] = [:]) throws -> String
+    private func swift(_ user: String, _ wrap: String, more: String = "", files: [String: String] = [:]) throws
+        -> String
     {
         try OpenAPIImporter.swift(
             """
@@ -50,7 +51,8 @@ import Testing
             files: ["schemas/User.yaml": Self.user, "schemas/Wrap.yaml": wrap("User.yaml")])
         #expect(many == one)
         #expect(many.contains("struct User: Codable, Hashable, Sendable {\n    var id: Int\n    var name: String\n}"))
-        let request = "struct UserRequest: Codable, Hashable, Sendable {\n    var name: String\n    var password: String\n}"
+        let request =
+            "struct UserRequest: Codable, Hashable, Sendable {\n    var name: String\n    var password: String\n}"
         #expect(many.contains(request) && many.contains("var content: [UserRequest]?"))
         #expect(many.contains("var user: UserRequest?"))
     }
@@ -61,7 +63,8 @@ import Testing
             "a.yaml", "b.yaml",
             files: [
                 "a.yaml": "{ type: object, properties: { b: { $ref: b.yaml }, x: { type: string } } }",
-                "b.yaml": "{ type: object, properties: { a: { $ref: a.yaml }, key: { type: string, writeOnly: true } } }",
+                "b.yaml":
+                    "{ type: object, properties: { a: { $ref: a.yaml }, key: { type: string, writeOnly: true } } }",
             ])
         #expect(text.contains("var content: [ARequest]?") && text.contains("var b: BRequest?"))
         #expect(text.contains("var a: ARequest?") && text.contains("var key: String?"))

@@ -10,7 +10,8 @@ import Testing
 
     @Test(arguments: [
         (#"{"type": ["string", "null"]}"#, "String?"), (#"{"type": "integer", "format": "int32"}"#, "Int?"),
-        (#"{"type": "integer", "format": "uint64"}"#, "UInt64?"), (#"{"type": "number", "format": "uint64"}"#, "UInt64?"),
+        (#"{"type": "integer", "format": "uint64"}"#, "UInt64?"),
+        (#"{"type": "number", "format": "uint64"}"#, "UInt64?"),
         (#"{"type": "integer", "minimum": 0, "maximum": 18446744073709551615}"#, "UInt64?"),
         (#"{"type": "integer", "minimum": -1, "maximum": 18446744073709551615}"#, "Decimal?"),
         (#"{"type": "integer", "maximum": 9223372036854776000}"#, "Int?"),
@@ -67,6 +68,37 @@ import Testing
             "static let knownValues: [Self] = [aB, aB2, `in`, plus1, empty]",
         ] { #expect(text.contains(line)) }
         #expect(text.contains("typealias Model = GetXReply?"))
+    }
+
+    /// YAML without quotes has numbers and Booleans where a text is meant.
+    @Test(arguments: [
+        (#""type": "string", "enum": [1, 2.10, true, null]"#, "GetXReplyA?", ["\"1\"", "\"2.10\"", "\"true\""]),
+        (#""type": ["string", "null"], "enum": [3]"#, "String?", []),
+        (
+            #""type": "string", "oneOf": [{"title": "One", "const": 1}, {"const": "2"}]"#, "GetXReplyA?",
+            ["\"1\"", "\"2\""]
+        ),
+        (#""type": "integer", "enum": ["1", "-2"]"#, "GetXReplyA?", ["1", "-2"]),
+        (#""type": "number", "enum": ["0.5"]"#, "Double?", []), (#""type": "boolean", "enum": ["true"]"#, "Bool?", []),
+        (#""type": ["string", "integer"], "enum": ["1", "a"]"#, "GetXReplyA?", ["\"1\"", "\"a\""]),
+        (#""type": "boolean", "enum": ["yes", "no"]"#, "JSONValue?", []),
+        (#""type": "integer", "enum": ["1", "a"]"#, "JSONValue?", []),
+        (#""type": "array", "items": {"type": "integer"}, "enum": ["1", "a"]"#, "[Int]?", []),
+    ]) func valuesAreWhatTheTypeSays(_ schema: String, _ type: String, _ values: [String]) throws {
+        let result = try OpenAPIImporter.of(
+            document("{\"type\": \"object\", \"properties\": {\"a\": {\(schema)}}}")
+        ).run(choosing: .all)
+        let text = result.files.map(\.text).joined()
+        #expect(text.contains("    var a: \(type)\n"))
+        for value in values { #expect(text.contains(" = Self(rawValue: \(value))\n")) }
+        let isSaid = result.warnings.contains { $0.message.contains("the values of enum") }
+        #expect(isSaid != schema.contains(#"["string", "integer"]"#))
+    }
+
+    @Test func singleValueIsAConstantOfTheType() throws {
+        let text = try swift(
+            #"{"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": [3]}}}"#)
+        #expect(text.contains("    var a = \"3\"\n"))
     }
 
     @Test func namedConstantsAreOneEnum() throws {

@@ -35,12 +35,15 @@ import Testing
 
     @Test func severalMembersAreOneTest() throws {
         let (text, _) = try result("\(object("A", "c", "e")), \(object("B", "d"))")
-        #expect(tests(text)[0] == #".object(let members) where ["c", "e"].contains(where: { members[$0] != nil }): self = .a"#)
+        #expect(
+            tests(text)[0]
+                == #".object(let members) where ["c", "e"].contains(where: { members[$0] != nil }): self = .a"#)
     }
 
     /// The one with more members comes first, and the last one stands for the rest.
     @Test func eachThatAddsMembersIsTriedFirst() throws {
-        let (text, warnings) = try result("\(object("A", "x")), \(object("B", "x", "y")), \(object("C", "x", "y", "z"))")
+        let (text, warnings) = try result(
+            "\(object("A", "x")), \(object("B", "x", "y")), \(object("C", "x", "y", "z"))")
         #expect(
             tests(text) == [
                 #".object(let members) where members["z"] != nil: self = .c"#,
@@ -82,7 +85,8 @@ import Testing
     }
 
     @Test func whatNothingTellsApartIsUnknown() throws {
-        let (text, warnings) = try result("\(object("A", "x", "y")), \(object("B", "y", "x")), \(object("C", "z", "y"))")
+        let (text, warnings) = try result(
+            "\(object("A", "x", "y")), \(object("B", "y", "x")), \(object("C", "z", "y"))")
         #expect(tests(text) == [#".object(let members) where members["z"] != nil: self = .c"#])
         #expect(warnings == ["nothing tells a, b apart; what is one of them is unknown"])
         // They can still be made.
@@ -101,7 +105,8 @@ import Testing
 
     /// A union among the choices has the members of all of its own.
     @Test func membersOfAUnionTellIt() throws {
-        let inner = "{\"discriminator\": {\"propertyName\": \"t\"}, \"oneOf\": [\(object("I", "t", "i")), \(object("J", "t", "j"))]}"
+        let inner =
+            "{\"discriminator\": {\"propertyName\": \"t\"}, \"oneOf\": [\(object("I", "t", "i")), \(object("J", "t", "j"))]}"
         let (text, _) = try result("\(object("A", "x")), \(inner)")
         #expect(text.contains(#"where ["t", "i", "j"].contains(where: { members[$0] != nil }):"#))
         #expect(text.contains(#"case .object(let members) where members["x"] != nil:"#))

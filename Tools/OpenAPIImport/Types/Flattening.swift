@@ -13,6 +13,10 @@ struct FlatSchema {
     /// The known values; `nil` where any value is allowed.
     var values: [Spot]?
     var valueNames: [String] = []
+    /// Whether the document has the values in another type than it says, and they were made that.
+    private(set) var areValuesConverted = false
+    /// Whether the values, which are left out, cannot be what the type says.
+    private(set) var contradictsValues = false
     /// The properties in the order of the document.
     var properties: [(name: String, spot: Spot)] = []
     var required: Set<String> = []
@@ -48,6 +52,23 @@ struct FlatSchema {
         let saysMore = spot.node.members?.names.contains { SchemaWords.shaping.contains($0) } ?? false
         if saysMore { properties[known].spot = spot }
     }
+
+    /// Makes the values what the type says: without quotes, YAML has a number or a Boolean where a text is meant.
+    mutating func convertValues() {
+        let known: Set<String> = ["string", "integer", "number", "boolean", "array", "object"]
+        guard let old = values, !types.isEmpty, types.isSubset(of: known) else { return }
+        var new: [Spot] = []
+        for spot in old {
+            let found = types.sorted().compactMap { spot.node.converted(to: $0) }
+            guard let node = found.first(where: { $0.kind == spot.node.kind }) ?? found.first else {
+                (values, contradictsValues) = (nil, true)
+                return
+            }
+            if node.kind != spot.node.kind { areValuesConverted = true }
+            new.append(Spot(document: spot.document, pointer: spot.pointer, node: node))
+        }
+        values = new
+    }
 }
 
 /// The keywords of JSON Schema by what they do here.
@@ -67,6 +88,7 @@ struct Flattener {
     func flat(_ spot: Spot) throws(ImportProblem) -> FlatSchema {
         var flat = FlatSchema()
         try merge(spot, into: &flat, isTop: true, seen: [])
+        flat.convertValues()
         return flat
     }
 

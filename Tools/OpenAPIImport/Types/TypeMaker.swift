@@ -129,6 +129,15 @@ final class TypeMaker {
         _ spot: Spot, _ flat: FlatSchema, hint: String, _ direction: Direction, _ declare: (Use) -> Void
     ) throws(ImportProblem) -> Use {
         let isNullable = flat.isNullable
+        if flat.contradictsValues {
+            let isScalar = flat.types.isDisjoint(with: ["array", "object"])
+            warn(
+                spot,
+                "no \(flat.types.sorted().joined(separator: " or ")) has the values of enum; "
+                    + (isScalar ? "the type is JSONValue" : "they are left out"))
+            if isScalar { return Use(type: .json) }
+        }
+        if flat.areValuesConverted { warn(spot, Self.convertedValues(flat)) }
         if let values = flat.values, let type = enumType(values, flat, spot, hint) {
             return Use(type: type, isNullable: isNullable)
         }
