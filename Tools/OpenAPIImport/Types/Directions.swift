@@ -37,7 +37,7 @@ final class Directions {
     }
 
     private func references(in spot: Spot) -> [Spot] {
-        var found: [Spot] = []
+        var found = spot.others
         func walk(_ node: Node) {
             if let reference = node["$ref"]?.string,
                 let target = try? flattener.documents.target(of: reference, from: spot)

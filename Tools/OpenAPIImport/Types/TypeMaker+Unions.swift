@@ -100,7 +100,7 @@ extension TypeMaker {
                 flat = base
                 flat.choices = []
                 flat.discriminator = nil
-                for (name, spot) in own.properties { flat.add(name, spot) }
+                for (name, spot) in own.properties { try flattener.add(name, spot, to: &flat) }
                 flat.required.formUnion(own.required)
                 (flat.title, flat.comment) = (own.title, own.comment)
             }

@@ -219,6 +219,9 @@ final class TypeMaker {
         _ flat: FlatSchema, hint: String, _ direction: Direction, taken: Set<String>
     ) throws(ImportProblem) -> [Property] {
         var (list, names): ([Property], Set<String>) = ([], taken)
+        for spot in flat.disputed {
+            warn(spot, "another part of allOf gives \(spot.name) another type; this one is read")
+        }
         for (member, spot) in flat.properties {
             let (target, _) = spot.node.members == nil ? (spot, false) : try flattener.named(spot)
             let inner = spot.node.members == nil ? FlatSchema() : try flattener.flat(target)
