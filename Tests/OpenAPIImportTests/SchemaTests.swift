@@ -151,6 +151,22 @@ import Testing
         #expect(text.contains("struct BigCat: Codable") && text.contains("struct Dog: Codable"))
     }
 
+    @Test func componentsOfOtherFilesHaveTheirNamesAndChildren() throws {
+        let text = try OpenAPIImporter.swift(
+            document(
+                ##"{"$ref": "#/components/schemas/Pet"}"##,
+                more: ##""Pet": {"$ref": "s/pet.yaml"}, "Cat": {"$ref": "s/cat.yaml"}, "Box": {"$ref": "s/box.yaml"}"##),
+            files: [
+                "s/pet.yaml":
+                    "{ type: object, discriminator: { propertyName: kind }, properties: { kind: { type: string } } }",
+                "s/cat.yaml": "{ allOf: [{ $ref: pet.yaml }, { properties: { box: { $ref: box.yaml } } }] }",
+                "s/box.yaml": "{ type: object, properties: { size: { type: integer } } }",
+            ])
+        #expect(text.contains("enum Pet:") && text.contains("case cat(Cat)") && text.contains("var box: Box?"))
+        #expect(text.contains(#"case "Cat": self = .cat(try .init(from: decoder))"#))
+        #expect(text.contains("struct Cat:") && text.contains("struct Box:") && !text.contains("2"))
+    }
+
     @Test(arguments: [
         ("date", "date"), ("date<", "dateLess"), ("date>=", "dateGreaterEqual"), ("+1", "plus1"), ("-1", "minus1"),
         ("1", "value1"), ("<", "less"), ("user_ids", "userIDs"),

@@ -269,7 +269,7 @@ extension TypeMaker {
             {
                 values += known.map(\.node)
             } else {
-                values.append(.text(spot.name))
+                values.append(.text(givenName(of: spot) ?? spot.name))
             }
         }
         return values
@@ -292,6 +292,7 @@ extension Flattener {
         if children.isEmpty {
             let root = documents.root
             for (_, schema) in root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? [] {
+                let schema = (try? documents.resolved(schema)) ?? schema
                 let isChild = schema["allOf"]?.elements.contains { part in
                     guard let reference = part.node["$ref"]?.string else { return false }
                     return (try? documents.target(of: reference, from: part))?.key == spot.key

@@ -23,6 +23,8 @@ final class TypeMaker {
     private static let maximumDepth = 100
     private let directions: Directions
     private var componentNames: [Spot.Key: String] = [:]
+    /// What the document calls schemas of other files.
+    private var namesOfOtherFiles: [Spot.Key: String] = [:]
     /// Whether a schema with `additionalProperties: true` has members of which nobody has thought. Where most have it, which is
     /// what JSON Schema means without it, it is a habit of the document.
     let keepsAdditional: Bool
@@ -66,6 +68,13 @@ final class TypeMaker {
                 warn(spot, "something else has the name \(free) too, or in another case; this schema is \(given)")
             }
             componentNames[spot.key] = given
+            // The schema itself may be in another file.
+            if let target = try? documents.resolved(spot), target.document != spot.document,
+                componentNames[target.key] == nil
+            {
+                componentNames[target.key] = given
+                namesOfOtherFiles[target.key] = name
+            }
         }
     }
 
@@ -81,6 +90,7 @@ final class TypeMaker {
 
     /// The name that a document gives a schema: that of the component, or in a file of schemas the member, or the file itself.
     func givenName(of spot: Spot) -> String? {
+        if let name = namesOfOtherFiles[spot.key] { return name }
         let steps = Pointer.steps(spot.pointer)
         switch steps.count {
         case 0:
