@@ -37,6 +37,21 @@ import Testing
         #expect(try json(set, Coding(dates: .unixSeconds)).contains(#""at":0"#))
     }
 
+    struct Folder: Codable, Hashable, Sendable {
+        @Coding.Boxed var parent: Settable<Folder> = .leftOut
+        var name: String?
+    }
+
+    @Test(arguments: ["{}", #"{"parent":null}"#, #"{"name":"b","parent":{"name":"a","parent":{"parent":null}}}"#])
+    func boxHasThreeStates(_ text: String) throws {
+        let (encoder, decoder) = foundation()
+        let folder = try JSONValue(parsing: text).decode(Folder.self)
+        #expect(try decoder.decode(Folder.self, from: Data(text.utf8)) == folder)
+        #expect(try json(folder) == text && String(decoding: encoder.encode(folder), as: UTF8.self) == text)
+        let members = try #require(try EncodedMembers(deferring: folder))
+        #expect(try JSONValue.object(members.object) == JSONValue(parsing: text))
+    }
+
     /// Both ways, by this library and by Foundation, each reading what the other writes.
     @Test func randomPatchesSurviveBothCoders() throws {
         var random = SplitMix64(state: 46)

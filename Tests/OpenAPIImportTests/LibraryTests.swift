@@ -114,6 +114,22 @@ import Testing
         #expect(model.additional == ["colour": .text("red"), "weight": .number(4.5)] && model.label == .number(7))
     }
 
+    @Test func modelsOfARoomKeepEveryValue() throws {
+        let root = try YAMLReader.node(Array(testFile("Documents/library.yaml").utf8), file: "")
+        let reply = root["paths"]?["/rooms"]?["get"]?["responses"]?["200"]?["content"]?["application/json"]
+        let json = try #require(reply?["example"]).json
+        let room = try json.decode(Room.self)
+        #expect(try roundTrip(Room.self, json) == json)
+        #expect(room.visits == .max && room.floor == .value110 && room.open == .true)
+        #expect(
+            room.keepers == [
+                .person(RoomKeeperPerson(name: "Ada", phone: "7")),
+                .branch(RoomKeeperBranch(name: "Bern", city: "Bern")), .unknown(["name": "Eve"]),
+            ])
+        #expect(room.inner.value?.inner == .null && room.inner.value?.place == RoomPlace(row: 1, shelf: "A"))
+        #expect(room.rooms?.first?.inner == .leftOut && room.rooms?.first?.floor == RoomFloor(rawValue: "2"))
+    }
+
     @Test func unknownValuesAreKept() throws {
         let book: JSONValue = [
             "id": "0f3b9c52-1a6e-4d5b-9b1c-2a7a6c6f0d11", "title": "Sea", "genre": "opera", "cover": "c",

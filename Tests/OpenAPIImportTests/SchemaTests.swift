@@ -10,6 +10,14 @@ import Testing
 
     @Test(arguments: [
         (#"{"type": ["string", "null"]}"#, "String?"), (#"{"type": "integer", "format": "int32"}"#, "Int?"),
+        (#"{"type": "integer", "format": "uint64"}"#, "UInt64?"),
+        (#"{"type": "number", "format": "uint64"}"#, "UInt64?"),
+        (#"{"type": "integer", "minimum": 0, "maximum": 18446744073709551615}"#, "UInt64?"),
+        (#"{"type": "integer", "minimum": -1, "maximum": 18446744073709551615}"#, "Decimal?"),
+        (#"{"type": "integer", "maximum": 9223372036854776000}"#, "Int?"),
+        (#"{"type": "integer", "format": "int64", "maximum": 18446744073709551615}"#, "Int?"),
+        (#"{"type": "integer", "format": "bigint"}"#, "Decimal?"), (#"{"enum": [1, 18446744073709551615]}"#, "UInt64?"),
+        (#"{"oneOf": [{"type": "integer", "format": "uint64"}, {"type": "integer"}]}"#, "Decimal?"),
         (#"{"type": "number", "format": "decimal"}"#, "Decimal?"),
         (#"{"type": "string", "format": "date"}"#, "Timestamp.Day?"),
         (#"{"type": "string", "format": "date-time"}"#, "Timestamp?"),
@@ -62,6 +70,37 @@ import Testing
         #expect(text.contains("typealias Model = GetXReply?"))
     }
 
+    /// YAML without quotes has numbers and Booleans where a text is meant.
+    @Test(arguments: [
+        (#""type": "string", "enum": [1, 2.10, true, null]"#, "GetXReplyA?", ["\"1\"", "\"2.10\"", "\"true\""]),
+        (#""type": ["string", "null"], "enum": [3]"#, "String?", []),
+        (
+            #""type": "string", "oneOf": [{"title": "One", "const": 1}, {"const": "2"}]"#, "GetXReplyA?",
+            ["\"1\"", "\"2\""]
+        ),
+        (#""type": "integer", "enum": ["1", "-2"]"#, "GetXReplyA?", ["1", "-2"]),
+        (#""type": "number", "enum": ["0.5"]"#, "Double?", []), (#""type": "boolean", "enum": ["true"]"#, "Bool?", []),
+        (#""type": ["string", "integer"], "enum": ["1", "a"]"#, "GetXReplyA?", ["\"1\"", "\"a\""]),
+        (#""type": "boolean", "enum": ["yes", "no"]"#, "JSONValue?", []),
+        (#""type": "integer", "enum": ["1", "a"]"#, "JSONValue?", []),
+        (#""type": "array", "items": {"type": "integer"}, "enum": ["1", "a"]"#, "[Int]?", []),
+    ]) func valuesAreWhatTheTypeSays(_ schema: String, _ type: String, _ values: [String]) throws {
+        let result = try OpenAPIImporter.of(
+            document("{\"type\": \"object\", \"properties\": {\"a\": {\(schema)}}}")
+        ).run(choosing: .all)
+        let text = result.files.map(\.text).joined()
+        #expect(text.contains("    var a: \(type)\n"))
+        for value in values { #expect(text.contains(" = Self(rawValue: \(value))\n")) }
+        let isSaid = result.warnings.contains { $0.message.contains("the values of enum") }
+        #expect(isSaid != schema.contains(#"["string", "integer"]"#))
+    }
+
+    @Test func singleValueIsAConstantOfTheType() throws {
+        let text = try swift(
+            #"{"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": [3]}}}"#)
+        #expect(text.contains("    var a = \"3\"\n"))
+    }
+
     @Test func namedConstantsAreOneEnum() throws {
         let text = try swift(
             #"{"type": "integer", "oneOf": [{"title": "PLAYING", "const": 0}, {"title": "STREAMING", "const": 1}]}"#)
@@ -110,6 +149,22 @@ import Testing
             ])
         #expect(text.contains("case bigCat(BigCat)") && text.contains("case dog(Dog)"))
         #expect(text.contains("struct BigCat: Codable") && text.contains("struct Dog: Codable"))
+    }
+
+    @Test func componentsOfOtherFilesHaveTheirNamesAndChildren() throws {
+        let text = try OpenAPIImporter.swift(
+            document(
+                ##"{"$ref": "#/components/schemas/Pet"}"##,
+                more: ##""Pet": {"$ref": "s/pet.yaml"}, "Cat": {"$ref": "s/cat.yaml"}, "Box": {"$ref": "s/box.yaml"}"##),
+            files: [
+                "s/pet.yaml":
+                    "{ type: object, discriminator: { propertyName: kind }, properties: { kind: { type: string } } }",
+                "s/cat.yaml": "{ allOf: [{ $ref: pet.yaml }, { properties: { box: { $ref: box.yaml } } }] }",
+                "s/box.yaml": "{ type: object, properties: { size: { type: integer } } }",
+            ])
+        #expect(text.contains("enum Pet:") && text.contains("case cat(Cat)") && text.contains("var box: Box?"))
+        #expect(text.contains(#"case "Cat": self = .cat(try .init(from: decoder))"#))
+        #expect(text.contains("struct Cat:") && text.contains("struct Box:") && !text.contains("2"))
     }
 
     @Test(arguments: [
@@ -250,6 +305,17 @@ import Testing
             """#
         )
         #expect(text.contains("var a: Settable<String> = .leftOut") && text.contains("var b: String?"))
+    }
+
+    @Test func exampleAboveTheIntegersKeepsItsDigits() throws {
+        let text = try swift(
+            #"""
+            {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "format": "uint64"},
+            "c": {"type": "integer", "format": "uint64"}, "d": {"oneOf": [{"type": "string"}, {"type": "integer", "format": "uint64"}]}},
+            "example": {"a": 18446744073709551615, "b": 18446744073709551615, "c": -1}}
+            """#)
+        #expect(text.contains("var a: Decimal?") && text.contains("var b: UInt64?") && text.contains("var c: Decimal?"))
+        #expect(text.contains("case number(UInt64)") && text.contains("case .int, .double, .decimal:"))
     }
 
     @Test func exampleLoosensTheType() throws {

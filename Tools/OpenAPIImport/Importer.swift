@@ -193,7 +193,11 @@ package final class OpenAPIImporter {
         Finishing.decideUnions(all)
         Finishing.shareUnions(types.declarations) { types.givenName(of: $0.spot) != nil }
         Finishing.box(types.declarations)
-        var warnings: [ImportWarning] = []
+        var warnings = Finishing.untold(types.declarations).map { declaration, names in
+            ImportWarning(
+                place: reader.documents.place(of: declaration.spot),
+                message: "nothing tells \(names.joined(separator: ", ")) apart; what is one of them is unknown")
+        }
         let domainRow = RowSettings.domain(api) { message in
             warnings.append(ImportWarning(place: reader.documents.place(of: reader.documents.root), message: message))
         }

@@ -19,6 +19,12 @@ struct Shelves: RequestEntity {
     static let route = Route(server: "library.shelves")
 }
 
+/// `GET /rooms`.
+struct Rooms: RequestEntity {
+    typealias Model = Room
+    static let route = Route(server: "library.rooms")
+}
+
 enum Event: Codable, Hashable, Sendable {
     case lent(Lent)
     case returned(Returned)
@@ -59,6 +65,75 @@ struct Returned: Codable, Hashable, Sendable {
     var type = "returned"
     var book: String
     var fine: Double?
+}
+
+struct Room: Codable, Hashable, Sendable {
+    var place: RoomPlace?
+    @Coding.Boxed var inner: Settable<Room> = .leftOut
+    var rooms: [Room]?
+    var visits: UInt64?
+    var floor: RoomFloor?
+    var `open`: RoomOpen?
+    var keepers: [RoomKeeper]?
+}
+
+struct RoomFloor: KnownValues {
+    var rawValue: String
+
+    static let value1 = Self(rawValue: "1")
+    static let value110 = Self(rawValue: "1.10")
+
+    static let knownValues: [Self] = [value1, value110]
+}
+
+enum RoomKeeper: Codable, Hashable, Sendable {
+    case person(RoomKeeperPerson)
+    case branch(RoomKeeperBranch)
+    /// What the document does not describe.
+    case unknown(JSONValue)
+
+    init(from decoder: any Decoder) throws {
+        let value = try JSONValue(from: decoder)
+        switch value {
+        case .object(let members) where members["phone"] != nil:
+            self = .person(try .init(from: decoder))
+        case .object(let members) where members["city"] != nil:
+            self = .branch(try .init(from: decoder))
+        default: self = .unknown(value)
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .person(let value): try value.encode(to: encoder)
+        case .branch(let value): try value.encode(to: encoder)
+        case .unknown(let value): try value.encode(to: encoder)
+        }
+    }
+}
+
+struct RoomKeeperBranch: Codable, Hashable, Sendable {
+    var name: String?
+    var city: String?
+}
+
+struct RoomKeeperPerson: Codable, Hashable, Sendable {
+    var name: String?
+    var phone: String?
+}
+
+struct RoomOpen: KnownValues {
+    var rawValue: String
+
+    static let `true` = Self(rawValue: "true")
+    static let `false` = Self(rawValue: "false")
+
+    static let knownValues: [Self] = [`true`, `false`]
+}
+
+struct RoomPlace: Codable, Hashable, Sendable {
+    var row: Int?
+    var shelf: String?
 }
 
 struct Shelf: Codable, Hashable, Sendable {

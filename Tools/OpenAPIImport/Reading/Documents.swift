@@ -5,6 +5,8 @@ struct Spot: Sendable {
     let document: Int
     let pointer: String
     let node: Node
+    /// What other parts of an `allOf` say of the same member, before this one.
+    var others: [Spot] = []
 
     subscript(name: String) -> Spot? {
         node[name].map { Spot(document: document, pointer: "\(pointer)/\(Pointer.escaped(name))", node: $0) }
@@ -29,9 +31,9 @@ struct Spot: Sendable {
     }
 
     /// Identifies the value in all documents.
-    var key: Key { Key(document: document, pointer: pointer) }
+    var key: Key { Key(document: document, pointer: pointer, others: others.map(\.key)) }
 
-    struct Key: Hashable { let document: Int, pointer: String }
+    struct Key: Hashable { let document: Int, pointer: String, others: [Key] }
 
     /// The last name of the pointer.
     var name: String { Pointer.steps(pointer).last ?? "" }

@@ -92,6 +92,20 @@ extension Node {
         }
     }
 
+    /// The value as a type of JSON Schema has it: a number as a text, or the number that a text is. `nil` if it cannot be that.
+    func converted(to type: String) -> Node? {
+        switch (type, value) {
+        case ("string", .string), ("integer", .number), ("number", .number), ("boolean", .bool), ("array", .array),
+            ("object", .object):
+            return self
+        case ("string", .number), ("string", .bool): return text.map { Node(.string($0), line: line) }
+        case ("integer", .string(let text)), ("number", .string(let text)), ("boolean", .string(let text)):
+            let node = try? JSONReader.node(Array(text.utf8), file: "")
+            return node?.string == nil ? node?.converted(to: type)?.on(line) : nil
+        default: return nil
+        }
+    }
+
     /// The strings of an array, or a string alone.
     var strings: [String] { array?.compactMap(\.text) ?? text.map { [$0] } ?? [] }
 

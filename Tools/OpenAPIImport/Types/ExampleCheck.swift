@@ -22,11 +22,13 @@ final class ExampleCheck {
         case .url: return keep(type, spot, Texts.isURL)
         case .data: return keep(type, spot, Texts.isBase64)
         case .bool: return node.bool == nil ? loosened(spot, type) : type
-        case .int:
+        case .int, .uint64:
             guard let number = node.number else { return loosened(spot, type) }
-            if Int(number) != nil { return .int }
-            warn(spot, "the example \(number) is no integer; the type is Double")
-            return .double
+            if type == .int ? Int(number) != nil : UInt64(number) != nil { return type }
+            // The value itself, which Double rounds, or which Int has no room for.
+            let isWhole = number.allSatisfy { $0.isNumber || $0 == "-" }
+            warn(spot, "the example \(number) is no \(type.text); the type is \(isWhole ? "Decimal" : "Double")")
+            return isWhole ? .decimal : .double
         case .double, .decimal, .unix: return node.number == nil ? loosened(spot, type) : type
         case .array(let element, var isNullable):
             guard node.array != nil else { return loosened(spot, type) }
@@ -142,11 +144,15 @@ final class ExampleCheck {
         return shape.variants.first { variant in
             switch variant.kind {
             case .object:
-                guard let members = node.members else { return false }
+                guard variant.isTold, let members = node.members else { return false }
                 return variant.required.allSatisfy { members.contains($0) }
                     && variant.constants.allSatisfy { constant in
                         constant.values.contains { $0.json == members[constant.member]?.json }
                     }
+                    && (variant.telling.isEmpty
+                        || variant.telling.contains { member, value in
+                            value.map { $0.json == members[member]?.json } ?? members.contains(member)
+                        })
             case .array: return node.array != nil
             case .string: return node.string != nil
             case .integer, .number: return node.number != nil

@@ -5,6 +5,7 @@ enum Finishing {
         for declaration in declarations {
             guard case .union(var shape) = declaration.kind else { continue }
             for index in shape.variants.indices {
+                (shape.variants[index].telling, shape.variants[index].isTold) = ([], true)
                 guard case .named(let variant) = shape.variants[index].type, case .object = variant.kind else {
                     continue
                 }
@@ -25,6 +26,7 @@ enum Finishing {
                 }
                 shape.variants = order.map(\.element)
                 dropShared(&shape.variants)
+                tellApart(&shape.variants)
             }
             declaration.kind = .union(shape)
         }
@@ -39,6 +41,75 @@ enum Finishing {
             let own = variants[index].required.filter { !shared.contains($0) }
             if !own.isEmpty { variants[index].required = own }
         }
+    }
+
+    /// Finds what tells objects apart for which several variants ask for the same members. Those with members of their own
+    /// are tried first. Of the others one may stand for the rest, if it is alone or alone keeps all members.
+    private static func tellApart(_ variants: inout [UnionShape.Variant]) {
+        var groups: [String: [Int]] = [:]
+        for index in variants.indices where variants[index].kind == .object {
+            let constants = variants[index].constants.map { "\($0.member)=\($0.values.map(\.json))" }
+            groups["\(constants.sorted()) \(variants[index].required.sorted())", default: []].append(index)
+        }
+        for places in groups.values where places.count > 1 {
+            var (list, left) = ([UnionShape.Variant](), places.map { variants[$0] })
+            while left.count > 1 {
+                let members = left.map { Self.members(of: $0.type) }
+                for index in left.indices {
+                    let others = members.indices.filter { $0 != index }.map { members[$0] }
+                    left[index].telling = telling(members[index], others)
+                }
+                let told = left.filter { !$0.telling.isEmpty }
+                guard !told.isEmpty else { break }
+                list += told
+                left.removeAll { !$0.telling.isEmpty }
+            }
+            let whole = left.count == 1 ? [0] : left.indices.filter { keepsAll(left[$0].type) }
+            for index in left.indices { left[index].isTold = whole == [index] }
+            for (place, variant) in zip(places, list + left) { variants[place] = variant }
+        }
+    }
+
+    /// The members that an object may have, in order, each with the values that its schema lists.
+    private static func members(
+        of type: SwiftType, seen: Set<Declaration> = []
+    ) -> [(name: String, values: [Node])] {
+        guard let declaration = type.direct, !seen.contains(declaration) else { return [] }
+        switch declaration.kind {
+        case .object: return declaration.properties.map { ($0.member, $0.values) }
+        case .openEnum: return []
+        case .union(let shape):
+            let seen = seen.union(CollectionOfOne(declaration))
+            var list: [(name: String, values: [Node])] = []
+            for member in shape.variants.flatMap({ members(of: $0.type, seen: seen) }) {
+                guard let known = list.firstIndex(where: { $0.name == member.name }) else {
+                    list.append(member)
+                    continue
+                }
+                let isListed = !member.values.isEmpty && !list[known].values.isEmpty
+                list[known].values = isListed ? list[known].values + member.values : []
+            }
+            return list
+        }
+    }
+
+    /// The members that none of the others has, and the values that none of them has.
+    private static func telling(
+        _ members: [(name: String, values: [Node])], _ others: [[(name: String, values: [Node])]]
+    ) -> [(member: String, value: Node?)] {
+        members.flatMap { name, values -> [(member: String, value: Node?)] in
+            let same = others.compactMap { $0.first { $0.name == name } }
+            if same.isEmpty { return [(name, nil)] }
+            guard same.allSatisfy({ !$0.values.isEmpty }) else { return [] }
+            let known = Set(same.flatMap(\.values).map(\.json))
+            return values.allSatisfy { !known.contains($0.json) } ? values.map { (name, $0) } : []
+        }
+    }
+
+    /// Whether a type has a place for members that nobody has named.
+    private static func keepsAll(_ type: SwiftType) -> Bool {
+        if case .dictionary = type { return true }
+        return type.direct?.additional != nil
     }
 
     private static func weight(_ variant: UnionShape.Variant) -> Int {
@@ -57,6 +128,15 @@ enum Finishing {
             return (member, values)
         }
         return nil
+    }
+
+    /// The unions with the names of the variants that are never chosen.
+    static func untold(_ declarations: [Declaration]) -> [(declaration: Declaration, names: [String])] {
+        declarations.compactMap { declaration in
+            guard case .union(let shape) = declaration.kind else { return nil }
+            let names = shape.variants.filter { !$0.isTold }.map(\.name)
+            return names.isEmpty ? nil : (declaration, names)
+        }
     }
 
     /// Makes unions of the same objects one type: documents repeat them wherever they are used. The names all stay, so none

@@ -8,12 +8,20 @@ struct FlatSchema {
     var types: Set<String> = []
     var isNullable = false
     var format: String?
+    /// The bounds of a number.
+    var (minimum, maximum): (Node?, Node?)
     /// The known values; `nil` where any value is allowed.
     var values: [Spot]?
     var valueNames: [String] = []
+    /// Whether the document has the values in another type than it says, and they were made that.
+    private(set) var areValuesConverted = false
+    /// Whether the values, which are left out, cannot be what the type says.
+    private(set) var contradictsValues = false
     /// The properties in the order of the document.
     var properties: [(name: String, spot: Spot)] = []
     var required: Set<String> = []
+    /// Properties of which parts of an `allOf` say different types.
+    var disputed: [Spot] = []
     var additional = Additional.unsaid
     var items: Spot?
     /// The schemas of `oneOf` and `anyOf`, each list for itself.
@@ -38,13 +46,21 @@ struct FlatSchema {
         }
     }
 
-    mutating func add(_ name: String, _ spot: Spot) {
-        guard let known = properties.firstIndex(where: { $0.name == name }) else {
-            return properties.append((name, spot))
+    /// Makes the values what the type says: without quotes, YAML has a number or a Boolean where a text is meant.
+    mutating func convertValues() {
+        let known: Set<String> = ["string", "integer", "number", "boolean", "array", "object"]
+        guard let old = values, !types.isEmpty, types.isSubset(of: known) else { return }
+        var new: [Spot] = []
+        for spot in old {
+            let found = types.sorted().compactMap { spot.node.converted(to: $0) }
+            guard let node = found.first(where: { $0.kind == spot.node.kind }) ?? found.first else {
+                (values, contradictsValues) = (nil, true)
+                return
+            }
+            if node.kind != spot.node.kind { areValuesConverted = true }
+            new.append(Spot(document: spot.document, pointer: spot.pointer, node: node))
         }
-        // A later schema that only adds a description does not replace the type.
-        let saysMore = spot.node.members?.names.contains { SchemaWords.shaping.contains($0) } ?? false
-        if saysMore { properties[known].spot = spot }
+        values = new
     }
 }
 
@@ -61,10 +77,12 @@ enum SchemaWords {
 /// Reads schemas without their types.
 struct Flattener {
     let documents: Documents
+    private let relations = Relations()
 
     func flat(_ spot: Spot) throws(ImportProblem) -> FlatSchema {
         var flat = FlatSchema()
         try merge(spot, into: &flat, isTop: true, seen: [])
+        flat.convertValues()
         return flat
     }
 
@@ -73,7 +91,7 @@ struct Flattener {
     func named(_ spot: Spot) throws(ImportProblem) -> (spot: Spot, isNullable: Bool) {
         var (spot, isNullable) = (spot, false)
         var seen: Set<Spot.Key> = []
-        while seen.insert(spot.key).inserted {
+        while spot.others.isEmpty, seen.insert(spot.key).inserted {
             if spot.node["nullable"]?.bool == true || spot.node["x-nullable"]?.bool == true { isNullable = true }
             let shaping = (spot.node.members?.names ?? []).filter { SchemaWords.shaping.contains($0) }
             if let only = try repeated(spot, shaping) {
@@ -126,6 +144,7 @@ struct Flattener {
         }
         let seen = seen.union(CollectionOfOne(spot.key))
         let node = spot.node
+        for other in spot.others { try merge(other, into: &flat, isTop: false, seen: seen) }
         if let reference = node["$ref"]?.string {
             try merge(documents.target(of: reference, from: spot), into: &flat, isTop: isTop, seen: seen)
         }
@@ -136,6 +155,8 @@ struct Flattener {
         if !types.isEmpty { flat.types = flat.types.isEmpty ? types : flat.types.intersection(types) }
         if node["nullable"]?.bool == true || node["x-nullable"]?.bool == true { flat.isNullable = true }
         if let format = node["format"]?.string { flat.format = format }
+        flat.minimum = node["minimum"] ?? node["exclusiveMinimum"] ?? flat.minimum
+        flat.maximum = node["maximum"] ?? node["exclusiveMaximum"] ?? flat.maximum
         if let encoding = node["contentEncoding"]?.string { flat.encoding = encoding }
         if let values = spot["enum"]?.elements {
             if values.contains(where: \.node.isNull) { flat.isNullable = true }
@@ -148,11 +169,17 @@ struct Flattener {
         }
         for (name, property) in spot["properties"]?.members ?? []
         where property.node.members != nil || property.node.bool == true {
-            flat.add(name, property)
+            try add(name, property, to: &flat)
         }
         flat.required.formUnion(node["required"]?.array?.compactMap(\.text) ?? [])
         try mergeAdditional(spot, into: &flat)
-        if let items = spot["items"], items.node.members != nil { flat.items = items }
+        if let items = spot["items"], items.node.members != nil {
+            if let known = flat.items {
+                flat.items = try joined(known, items).spot
+            } else {
+                flat.items = items
+            }
+        }
         // The choices of a parent are its children, and this may be one of them.
         let isParent = !isTop && node["discriminator"] != nil
         for word in ["oneOf", "anyOf"] where !isParent {
@@ -178,6 +205,67 @@ struct Flattener {
         }
     }
 
+    // MARK: Members of several parts
+
+    /// Adds a property. Of the parts of an `allOf` that have it, each says something of it.
+    func add(_ name: String, _ spot: Spot, to flat: inout FlatSchema) throws(ImportProblem) {
+        guard let known = flat.properties.firstIndex(where: { $0.name == name }) else {
+            return flat.properties.append((name, spot))
+        }
+        let (joined, isDisputed) = try joined(flat.properties[known].spot, spot)
+        flat.properties[known].spot = joined
+        if isDisputed { flat.disputed.append(spot) }
+    }
+
+    /// The schema that two parts of an `allOf` give a member or an element: the later one, with the earlier one where that
+    /// has members which the later one leaves out.
+    private func joined(_ first: Spot, _ second: Spot) throws(ImportProblem) -> (spot: Spot, isDisputed: Bool) {
+        // A later schema that only adds a description does not replace the type.
+        let saysMore = second.node.members?.names.contains { SchemaWords.shaping.contains($0) } ?? false
+        guard saysMore else { return (first, false) }
+        let (one, other) = (try named(first).spot, try named(second).spot)
+        switch try relation(of: one, to: other) {
+        case .replaced: return (second, false)
+        case .disputed: return (second, true)
+        case .joined:
+            var joined = second
+            joined.others.append(first)
+            return (joined, false)
+        }
+    }
+
+    private func relation(of one: Spot, to other: Spot) throws(ImportProblem) -> Relations.Relation {
+        let pair = Relations.Pair(one: one.key, other: other.key)
+        if let known = relations.known[pair] { return known }
+        // Of schemas that contain themselves, the later one has what it inherits.
+        relations.known[pair] = .replaced
+        guard pair.one != pair.other else { return .replaced }
+        let (old, new) = (try flat(one), try flat(other))
+        var relation = Relations.Relation.replaced
+        if old.types.isEmpty || new.types.isEmpty || !old.types.isDisjoint(with: new.types) {
+            if try leavesOut(new, old) { relation = .joined }
+        } else if !old.types.union(new.types).isSubset(of: ["integer", "number"]) {
+            relation = .disputed
+        }
+        relations.known[pair] = relation
+        return relation
+    }
+
+    /// Whether a schema has no word of what another one has within it.
+    private func leavesOut(_ new: FlatSchema, _ old: FlatSchema) throws(ImportProblem) -> Bool {
+        guard new.choices.isEmpty, new.values == nil, new.discriminator == nil else { return false }
+        if let items = old.items {
+            guard let others = new.items else { return new.properties.isEmpty }
+            return try joined(items, others).spot.key != others.key
+        }
+        guard old.isObject, new.items == nil else { return false }
+        for (name, spot) in old.properties {
+            guard let other = new.properties.first(where: { $0.name == name }) else { return true }
+            if try joined(spot, other.spot).spot.key != other.spot.key { return true }
+        }
+        return false
+    }
+
     private func mergeAdditional(_ spot: Spot, into flat: inout FlatSchema) throws(ImportProblem) {
         let additional = spot["additionalProperties"] ?? spot["unevaluatedProperties"]
         if let additional {
@@ -192,4 +280,12 @@ struct Flattener {
             flat.additional = .schema(pattern.spot)
         }
     }
+}
+
+/// What was found out about schemas that parts of an `allOf` give the same member.
+private final class Relations {
+    struct Pair: Hashable { let one: Spot.Key, other: Spot.Key }
+    enum Relation { case replaced, disputed, joined }
+
+    var known: [Pair: Relation] = [:]
 }

@@ -9,6 +9,22 @@ enum Formats {
         "decimal",
     ]
 
+    private static let integers: Set<String> = ["int32", "int64", "integer", "int", "long"]
+    /// Formats with values above those of `Int`, and above those of `UInt64`.
+    private static let wide: Set<String> = ["uint64", "ulong", "unsignedlong"]
+    private static let wider: Set<String> = ["int128", "uint128", "bigint", "biginteger"]
+
+    /// An integer that has room for what the format or the bounds allow.
+    private static func integer(_ format: String, _ flat: FlatSchema) -> SwiftType {
+        if wide.contains(format) { return .uint64 }
+        if wider.contains(format) { return .decimal }
+        let maximum = flat.maximum?.number.flatMap { Int($0) == nil ? Double($0) : nil } ?? 0
+        // A writer of JSON makes 9223372036854776000 of the largest Int.
+        guard !integers.contains(format), maximum > 0x1.0001p63 else { return .int }
+        let isNegative = flat.minimum?.number?.hasPrefix("-") ?? false
+        return isNegative || maximum > 0x1.0001p64 ? .decimal : .uint64
+    }
+
     static func type(
         of type: String, _ flat: FlatSchema, _ overrides: Overrides, _ warn: (String) -> Void
     ) -> SwiftType {
@@ -17,10 +33,11 @@ enum Formats {
         let plain = format.lowercased().filter { $0.isLetter || $0.isNumber }
         switch type {
         case "integer":
-            return ["unixtime", "timestamp", "epoch", "unixtimestamp", "unix"].contains(plain) ? .unix : .int
+            if ["unixtime", "timestamp", "epoch", "unixtimestamp", "unix"].contains(plain) { return .unix }
+            return integer(plain, flat)
         case "number":
             if ["unixtime", "timestamp", "epoch", "unixtimestamp", "unix"].contains(plain) { return .unix }
-            if ["int32", "int64", "integer", "int", "long"].contains(plain) { return .int }
+            if integers.union(wide).union(wider).contains(plain) { return integer(plain, flat) }
             return ["decimal", "decimal128", "bignumber", "currency"].contains(plain) ? .decimal : .double
         default: break
         }

@@ -85,7 +85,8 @@ struct Overrides {
 
     private static func type(_ text: String) -> SwiftType {
         let known: [SwiftType] = [
-            .string, .int, .double, .decimal, .bool, .data, .uuid, .url, .timestamp, .day, .unix, .mail, .json,
+            .string, .int, .uint64, .double, .decimal, .bool, .data, .uuid, .url, .timestamp, .day, .unix, .mail,
+            .json,
         ]
         return known.first { $0.text == text } ?? .custom(text)
     }

@@ -1,6 +1,6 @@
 /// A type in the generated code.
 indirect enum SwiftType: Hashable {
-    case string, int, double, decimal, bool, data, uuid, url
+    case string, int, uint64, double, decimal, bool, data, uuid, url
     case timestamp, day, unix, mail
     case json
     /// Nothing: a reply without content.
@@ -15,6 +15,7 @@ indirect enum SwiftType: Hashable {
         switch self {
         case .string: "String"
         case .int: "Int"
+        case .uint64: "UInt64"
         case .double: "Double"
         case .decimal: "Decimal"
         case .bool: "Bool"
@@ -145,6 +146,8 @@ struct Property {
     var isBoxed = false
     /// The only value, as Swift.
     var constant: String?
+    /// The values that the schema lists; none where it has no list.
+    var values: [Node] = []
     var comment: String?
     var spot: Spot?
 
@@ -176,6 +179,10 @@ struct UnionShape {
         var required: [String] = []
         /// The values that members of the variant may have.
         var constants: [(member: String, values: [Node])] = []
+        /// Members, or values of them, of which an object must have one, because other variants ask for the same.
+        var telling: [(member: String, value: Node?)] = []
+        /// Whether an object can be told from those of the other variants. If not, it is unknown.
+        var isTold = true
         var comment: String?
     }
 

@@ -17,7 +17,8 @@ extension TypeMaker {
                 ($0, flat.valueNames.indices.contains($1) ? flat.valueNames[$1] : $0)
             }
             return openEnum(.int, cases.map { ($0.1, $0.0, nil) }, flat, spot, hint)
-        case .number where integers.count == values.count: return .double
+        case .number where integers.count == values.count:
+            return integers.allSatisfy { UInt64($0) != nil } ? .uint64 : .double
         case .bool where values.allSatisfy { $0.node.bool != nil }: return .bool
         case .array: return .array(.json, isNullable: false)
         case .object: return .json
@@ -36,7 +37,12 @@ extension TypeMaker {
         var raw: SwiftType?
         for choice in choices {
             let (target, _) = try flattener.named(choice)
-            let inner = try flattener.flat(target)
+            var inner = try flattener.flat(target)
+            if inner.types.isEmpty {
+                inner.types = flat.types
+                inner.convertValues()
+                if inner.areValuesConverted { warn(target, Self.convertedValues(flat)) }
+            }
             guard inner.properties.isEmpty, inner.choices.isEmpty, inner.items == nil else { return nil }
             guard let values = inner.values else {
                 guard inner.types.isEmpty || inner.types == ["string"], inner.format == nil, choices.count > 1,
@@ -62,6 +68,10 @@ extension TypeMaker {
         guard let raw, !cases.isEmpty else { return nil }
         if cases.count == 1, choices.count == 1 { return raw }
         return openEnum(raw, cases, flat, spot, hint)
+    }
+
+    static func convertedValues(_ flat: FlatSchema) -> String {
+        "the values of enum are read as \(flat.types.sorted().joined(separator: " or ")), which is the type"
     }
 
     private func openEnum(

@@ -100,7 +100,7 @@ extension TypeMaker {
                 flat = base
                 flat.choices = []
                 flat.discriminator = nil
-                for (name, spot) in own.properties { flat.add(name, spot) }
+                for (name, spot) in own.properties { try flattener.add(name, spot, to: &flat) }
                 flat.required.formUnion(own.required)
                 (flat.title, flat.comment) = (own.title, own.comment)
             }
@@ -169,6 +169,9 @@ extension TypeMaker {
                 switch kind {
                 case .string: list[known].type = .string
                 case .number: list[known].type = .double
+                case .integer where type == .uint64 && list[known].type == .uint64: break
+                case .integer where type == .uint64 || [.uint64, .decimal].contains(list[known].type):
+                    list[known].type = .decimal
                 case .integer: list[known].type = .int
                 default: list[known].type = .array(.json, isNullable: true)
                 }
@@ -200,7 +203,7 @@ extension TypeMaker {
     static func kind(of type: SwiftType) -> UnionShape.Kind {
         switch type {
         case .string, .timestamp, .day, .mail, .uuid, .url, .data: return .string
-        case .int: return .integer
+        case .int, .uint64: return .integer
         case .double, .decimal, .unix: return .number
         case .bool: return .bool
         case .array: return .array
@@ -266,14 +269,14 @@ extension TypeMaker {
             {
                 values += known.map(\.node)
             } else {
-                values.append(.text(spot.name))
+                values.append(.text(givenName(of: spot) ?? spot.name))
             }
         }
         return values
     }
+}
 
-    // MARK: Parents
-
+extension Flattener {
     /// The children of a schema with a discriminator and no choices: those that the mapping names, or that have it in
     /// `allOf`. `nil` if there are none.
     func children(of flat: FlatSchema, _ spot: Spot) throws(ImportProblem) -> [Spot]? {
@@ -289,6 +292,7 @@ extension TypeMaker {
         if children.isEmpty {
             let root = documents.root
             for (_, schema) in root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? [] {
+                let schema = (try? documents.resolved(schema)) ?? schema
                 let isChild = schema["allOf"]?.elements.contains { part in
                     guard let reference = part.node["$ref"]?.string else { return false }
                     return (try? documents.target(of: reference, from: part))?.key == spot.key

@@ -23,6 +23,8 @@ final class TypeMaker {
     private static let maximumDepth = 100
     private let directions: Directions
     private var componentNames: [Spot.Key: String] = [:]
+    /// What the document calls schemas of other files.
+    private var namesOfOtherFiles: [Spot.Key: String] = [:]
     /// Whether a schema with `additionalProperties: true` has members of which nobody has thought. Where most have it, which is
     /// what JSON Schema means without it, it is a habit of the document.
     let keepsAdditional: Bool
@@ -40,7 +42,7 @@ final class TypeMaker {
         self.documents = documents
         self.overrides = overrides
         flattener = Flattener(documents: documents)
-        directions = Directions(documents)
+        directions = Directions(flattener)
         let schemas = Self.components(of: documents.root).filter { $0.spot.node["properties"] != nil }
         let open = schemas.count { $0.spot.node["additionalProperties"]?.bool == true }
         keepsAdditional = decided ?? (open < 10 || open * 2 <= schemas.count)
@@ -66,6 +68,13 @@ final class TypeMaker {
                 warn(spot, "something else has the name \(free) too, or in another case; this schema is \(given)")
             }
             componentNames[spot.key] = given
+            // The schema itself may be in another file.
+            if let target = try? documents.resolved(spot), target.document != spot.document,
+                componentNames[target.key] == nil
+            {
+                componentNames[target.key] = given
+                namesOfOtherFiles[target.key] = name
+            }
         }
     }
 
@@ -81,6 +90,7 @@ final class TypeMaker {
 
     /// The name that a document gives a schema: that of the component, or in a file of schemas the member, or the file itself.
     func givenName(of spot: Spot) -> String? {
+        if let name = namesOfOtherFiles[spot.key] { return name }
         let steps = Pointer.steps(spot.pointer)
         switch steps.count {
         case 0:
@@ -129,10 +139,19 @@ final class TypeMaker {
         _ spot: Spot, _ flat: FlatSchema, hint: String, _ direction: Direction, _ declare: (Use) -> Void
     ) throws(ImportProblem) -> Use {
         let isNullable = flat.isNullable
+        if flat.contradictsValues {
+            let isScalar = flat.types.isDisjoint(with: ["array", "object"])
+            warn(
+                spot,
+                "no \(flat.types.sorted().joined(separator: " or ")) has the values of enum; "
+                    + (isScalar ? "the type is JSONValue" : "they are left out"))
+            if isScalar { return Use(type: .json) }
+        }
+        if flat.areValuesConverted { warn(spot, Self.convertedValues(flat)) }
         if let values = flat.values, let type = enumType(values, flat, spot, hint) {
             return Use(type: type, isNullable: isNullable)
         }
-        if let children = try children(of: flat, spot) {
+        if let children = try flattener.children(of: flat, spot) {
             return try union(children, FlatSchema(), flat, spot, hint, direction, isParent: true, declare)
         }
         if let choices = flat.choices.first {
@@ -210,6 +229,9 @@ final class TypeMaker {
         _ flat: FlatSchema, hint: String, _ direction: Direction, taken: Set<String>
     ) throws(ImportProblem) -> [Property] {
         var (list, names): ([Property], Set<String>) = ([], taken)
+        for spot in flat.disputed {
+            warn(spot, "another part of allOf gives \(spot.name) another type; this one is read")
+        }
         for (member, spot) in flat.properties {
             let (target, _) = spot.node.members == nil ? (spot, false) : try flattener.named(spot)
             let inner = spot.node.members == nil ? FlatSchema() : try flattener.flat(target)
@@ -230,6 +252,7 @@ final class TypeMaker {
                 member: member, name: name, type: use.type, isRequired: flat.required.contains(member),
                 isNullable: use.isNullable, spot: spot)
             property.comment = Comments.text(of: outer["description"]?.text ?? inner.comment, inner, use.type)
+            property.values = inner.values?.map(\.node) ?? []
             if property.isRequired, !use.isNullable, let value = inner.values?.first, inner.values?.count == 1 {
                 property.constant = constant(value.node, use.type)
             }
@@ -249,65 +272,5 @@ final class TypeMaker {
         case (.bool, .bool(let flag)): "\(flag)"
         default: nil
         }
-    }
-}
-
-/// Which schemas have members that are only in requests or only in replies, they or what they refer to.
-private final class Directions {
-    private var (edges, marked): ([Spot.Key: [Spot.Key]], Set<Spot.Key>) = ([:], [])
-    private let documents: Documents
-    private let isNeeded: Bool
-
-    init(_ documents: Documents) {
-        self.documents = documents
-        isNeeded = Self.hasMark(documents.root.node)
-        guard isNeeded else { return }
-        let root = documents.root
-        var found = (root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []).map(\.spot)
-        while let spot = found.popLast() { found += discover(spot) }
-        // A schema differs if one that it refers to does.
-        var sources: [Spot.Key: [Spot.Key]] = [:]
-        for (source, targets) in edges { for target in targets { sources[target, default: []].append(source) } }
-        var next = Array(marked)
-        while let key = next.popLast() {
-            for source in sources[key] ?? [] where marked.insert(source).inserted { next.append(source) }
-        }
-    }
-
-    func differ(_ spot: Spot) -> Bool {
-        guard isNeeded else { return false }
-        if edges[spot.key] != nil { return marked.contains(spot.key) }
-        return Self.hasMark(spot.node) || references(in: spot).contains { marked.contains($0.key) }
-    }
-
-    /// Returns the schemas that a new one refers to.
-    private func discover(_ spot: Spot) -> [Spot] {
-        guard edges[spot.key] == nil else { return [] }
-        if Self.hasMark(spot.node) { marked.insert(spot.key) }
-        let targets = references(in: spot)
-        edges[spot.key] = targets.map(\.key)
-        return targets
-    }
-
-    private static func hasMark(_ node: Node) -> Bool {
-        switch node.value {
-        case .object(let members):
-            members["readOnly"]?.bool == true || members["writeOnly"]?.bool == true
-                || members.values.contains(where: hasMark)
-        case .array(let elements): elements.contains(where: hasMark)
-        default: false
-        }
-    }
-
-    private func references(in spot: Spot) -> [Spot] {
-        var found: [Spot] = []
-        func walk(_ node: Node) {
-            if let reference = node["$ref"]?.string, let target = try? documents.target(of: reference, from: spot) {
-                found.append(target)
-            }
-            for value in node.members?.values ?? node.array ?? [] { walk(value) }
-        }
-        walk(spot.node)
-        return found
     }
 }

@@ -241,19 +241,18 @@ struct SwiftWriter {
         add("        let value = try JSONValue(from: decoder)")
         add("        switch value {")
         var catchesObjects = false
-        for variant in shape.variants {
+        for variant in shape.variants where variant.isTold {
             let pattern: String
             switch variant.kind {
             case .object:
                 if catchesObjects { continue }
                 let tests =
-                    variant.constants.map { member, values in
-                        let value = values[0].string.map(SwiftName.literal) ?? "\(values[0].json)"
-                        return "members[\(SwiftName.literal(member))] == \(value)"
-                    }
+                    variant.constants.map { Self.test($0, $1[0]) }
                     + variant.required.filter { name in !variant.constants.contains { $0.member == name } }.map {
-                        "members[\(SwiftName.literal($0))] != nil"
+                        Self.test($0)
                     }
+                    + Self.tests(
+                        variant, isAlone: variant.constants.isEmpty && variant.required.isEmpty)
                 catchesObjects = tests.isEmpty
                 if tests.isEmpty {
                     pattern = ".object"
@@ -264,8 +263,8 @@ struct SwiftWriter {
                 }
             case .array: pattern = ".array"
             case .string: pattern = ".string"
-            case .integer: pattern = ".int"
-            case .number: pattern = ".int, .double, .decimal"
+            case .integer where ![.uint64, .decimal].contains(variant.type): pattern = ".int"
+            case .integer, .number: pattern = ".int, .double, .decimal"
             case .bool: pattern = ".bool"
             case .any: continue
             }
@@ -274,5 +273,28 @@ struct SwiftWriter {
         }
         add("        default: self = .unknown(value)")
         add("        }")
+    }
+
+    /// Whether an object has a member, or a value of it.
+    private static func test(_ member: String, _ value: Node? = nil) -> String {
+        let value = value.map { $0.string.map(SwiftName.literal) ?? "\($0.json)" }
+        return "members[\(SwiftName.literal(member))] " + (value.map { "== \($0)" } ?? "!= nil")
+    }
+
+    /// Whether an object has one of several members.
+    private static func tests(_ variant: UnionShape.Variant, isAlone: Bool) -> [String] {
+        let names = variant.telling.filter { $0.value == nil }.map(\.member)
+        var tests = variant.telling.filter { $0.value != nil }.map { test($0.member, $0.value) }
+        if names.count == 1 { tests.insert(test(names[0]), at: 0) }
+        if names.count > 1 {
+            // A long row of comparisons takes long to compile.
+            let lines = packed(names.map(SwiftName.literal), indent: 16)
+            let list =
+                lines.count == 1 && lines[0].count < 80
+                ? String(lines[0].dropFirst(16)) : "\n\(lines.joined(separator: "\n"))\n            "
+            tests.insert("[\(list)].contains(where: { members[$0] != nil })", at: 0)
+        }
+        let text = tests.joined(separator: " || ")
+        return tests.isEmpty ? [] : [tests.count == 1 || isAlone ? text : "(\(text))"]
     }
 }

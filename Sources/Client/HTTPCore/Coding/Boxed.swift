@@ -8,7 +8,8 @@ extension Coding {
     /// }
     /// ```
     ///
-    /// A member that is missing is `nil`, as for any other optional property, and `nil` is left out.
+    /// A member that is missing is `nil`, as for any other optional property, and `nil` is left out. A ``Settable`` has its three
+    /// states.
     @propertyWrapper
     public struct Boxed<Value: Codable & Hashable & Sendable>: Codable, Hashable, Sendable {
         private indirect enum Box: Hashable, Sendable { case value(Value) }
@@ -42,11 +43,23 @@ extension KeyedDecodingContainer {
     ) throws -> Coding.Boxed<Value?> {
         Coding.Boxed(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
+
+    /// Decodes a value of three states. A member that is absent is ``Settable/leftOut``.
+    public func decode<Value>(
+        _ type: Coding.Boxed<Settable<Value>>.Type, forKey key: Key
+    ) throws -> Coding.Boxed<Settable<Value>> {
+        Coding.Boxed(wrappedValue: try decode(Settable<Value>.self, forKey: key))
+    }
 }
 
 extension KeyedEncodingContainer {
     /// Encodes an optional value; `nil` is left out.
     public mutating func encode<Value>(_ box: Coding.Boxed<Value?>, forKey key: Key) throws {
         try encodeIfPresent(box.wrappedValue, forKey: key)
+    }
+
+    /// Encodes a value of three states. A ``Settable/leftOut`` encodes nothing.
+    public mutating func encode<Value>(_ box: Coding.Boxed<Settable<Value>>, forKey key: Key) throws {
+        try encode(box.wrappedValue, forKey: key)
     }
 }
