@@ -68,9 +68,28 @@ enum RowSettings {
         let isInQuery = ["GET", "HEAD", "DELETE"].contains(plan.operation.head.method)
         var names: [Node] = []
         var styles: [(String, Node)] = []
-        for member in parameters {
-            if !isInQuery, plan.bodyDeclaration != nil { names.append(.text(member.property.member)) }
-            guard case .array = TypeMaker.kind(of: member.property.type) else { continue }
+        for member in parameters + plan.properties.filter({ $0.location == .body }) {
+            let name = member.property.member
+            if member.location == .query, !isInQuery, plan.bodyDeclaration != nil { names.append(.text(name)) }
+            if let style = style(of: member, in: plan) { styles.append((name, .text(style.rawValue))) }
+        }
+        var query: [(String, Node)] = []
+        // A body that is no object of parameters holds none of them, and may be left out.
+        if !isInQuery, plan.bodyDeclaration == nil, !parameters.isEmpty {
+            query.append(("takesAll", Node(.bool(true))))
+        }
+        if !names.isEmpty { query.append(("names", .array(names))) }
+        if !styles.isEmpty { query.append(("styles", .object(styles))) }
+        if !query.isEmpty { plan.settings.append(("query", .object(query))) }
+    }
+
+    /// How an array or an object is written, where that is not the rule of the domain, `repeated`, or of all objects,
+    /// `brackets`.
+    private static func style(of member: EntityPlan.Member, in plan: EntityPlan) -> Parameter.Style? {
+        let name = member.property.member
+        let kind = TypeMaker.kind(of: member.property.type)
+        var style: Parameter.Style?
+        if member.location == .query {
             let parameter = plan.operation.parameters.first {
                 $0.location == .query && $0.spot.key == member.property.spot?.key
             }
@@ -79,11 +98,11 @@ enum RowSettings {
                 parameter?.name.hasSuffix("[]") == true ? Parameter.Style.brackets : parameter?.style ?? .repeated
             if style != .repeated { styles.append((member.property.member, .text(style.rawValue))) }
         }
-        var query: [(String, Node)] = []
-        if !isInQuery, plan.operation.body == nil, !parameters.isEmpty { query.append(("takesAll", Node(.bool(true)))) }
-        if !names.isEmpty { query.append(("names", .array(names))) }
-        if !styles.isEmpty { query.append(("styles", .object(styles))) }
-        if !query.isEmpty { plan.settings.append(("query", .object(query))) }
+        switch kind {
+        case .object: return style == .brackets ? nil : style
+        case .array, .any: return style == .repeated ? nil : style
+        case .string, .integer, .number, .bool: return nil
+        }
     }
 
     /// How a list is read page by page: by the field `Link`, or a member that has the address or the cursor of the next one.
