@@ -120,17 +120,25 @@ extension SwiftWriter {
             guard let content else { return }
             value = SwiftName.escaped(content.name)
         case .multipart:
-            let files = members.filter { $0.location == .file }.map { SwiftName.escaped($0.property.name) }
+            // The document names the parts, whatever name a file comes with.
+            let files = members.filter { $0.location == .file }.map { member in
+                let mark = member.property.isOptional ? "?" : ""
+                return
+                    "\(SwiftName.escaped(member.property.name))\(mark).named(\(SwiftName.literal(member.property.member)))"
+            }
             let lists = members.filter { $0.location == .files }.map { member in
-                SwiftName.escaped(member.property.name) + (member.property.isOptional ? " ?? []" : "")
+                let name = SwiftName.escaped(member.property.name)
+                let list = member.property.isOptional ? "(\(name) ?? [])" : name
+                return "\(list).map { $0.named(\(SwiftName.literal(member.property.member))) }"
             }
             var parts = files.isEmpty ? [] : ["[\(files.joined(separator: ", "))]"]
             let isOptional = members.contains { $0.location == .file && $0.property.isOptional }
             if isOptional { parts[0] += ".compactMap { $0 }" }
-            parts += lists.map { "(\($0))" }
+            parts += lists
             value = ".multipart(\(parts.isEmpty ? "[]" : parts.joined(separator: " + ")))"
         }
         add()
-        add("    \(access)var body: HTTPBody? { \(value) }")
+        let line = "    \(access)var body: HTTPBody? { \(value) }"
+        add(line.count > 120 ? ["    \(access)var body: HTTPBody? {", "        \(value)", "    }"] : [line])
     }
 }
