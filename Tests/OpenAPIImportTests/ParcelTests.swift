@@ -35,6 +35,19 @@ import Testing
 
     // MARK: Queries
 
+    @Test func objectsHaveTheStylesOfTheDocument() async throws {
+        let size = ParcelSize(width: 3, unit: "cm")
+        let request = try await sent {
+            let call = ParcelTrack(
+                filter: ParcelTrackFilter(ids: [1, 2], town: "Ulm"), plain: size, spread: size, joined: size)
+            _ = try await call.startRequest(on: $0)
+        }
+        #expect(
+            request.target.removingPercentEncoding
+                == "/v1/track?filter[ids][]=1&filter[ids][]=2&filter[town]=Ulm&joined=unit,cm,width,3"
+                + "&plain[unit]=cm&plain[width]=3&unit=cm&width=3")
+    }
+
     @Test func queryStaysAQueryWithoutTheBody() async throws {
         let none = try await sent { _ = try await ParcelNotice(dryRun: true).startRequest(on: $0) }
         #expect(none.target == "/v1/notices?dryRun=true" && none.body.isEmpty)
@@ -42,5 +55,52 @@ import Testing
         #expect(all.target == "/v1/notices?dryRun=true" && all.body == Data(#"["a"]"#.utf8))
         let bytes = try await sent { _ = try await ParcelScan(dryRun: true).startRequest(on: $0) }
         #expect(bytes.target == "/v1/notices?dryRun=true" && bytes.body.isEmpty)
+    }
+
+    // MARK: Forms
+
+    @Test func formHasTheEncodingOfTheDocument() async throws {
+        let request = try await sent {
+            let call = ParcelOrder(
+                expand: ["a", "b"],
+                items: [ParcelItem(sku: "p", count: 1, tags: ["x", "y"]), ParcelItem(sku: "q")], codes: [1, 2],
+                words: ["a", "b"], note: ParcelSize(width: 3), size: ParcelSize(width: 4))
+            _ = try await call.startRequest(on: $0)
+        }
+        #expect(
+            String(decoding: request.body, as: UTF8.self).removingPercentEncoding
+                == "codes=1,2&expand[]=a&expand[]=b&items[0][count]=1&items[0][sku]=p&items[0][tags][]=x"
+                + #"&items[0][tags][]=y&items[1][sku]=q&note={"width":3}&size[width]=4&words=a&words=b"#)
+    }
+
+    /// Names, types and contents of the parts.
+    private func parts(_ request: RecordedRequest) throws -> [String] {
+        let boundary = try #require(request.headers["Content-Type"]?.split(separator: "boundary=").last)
+        let parts = String(decoding: request.body, as: UTF8.self).replacing("\r\n", with: "\n")
+            .split(separator: "--\(boundary)").dropLast()
+        return parts.map { part in
+            part.split(separator: "\n").joined(separator: "|").replacing("Content-Disposition: form-data; ", with: "")
+                .replacing("Content-Type: ", with: "")
+        }
+    }
+
+    @Test func partsHaveTheNamesAndTypesOfTheDocument() async throws {
+        let file = UploadFile(name: "any", fileName: "a.png", data: Data("PNG".utf8))
+        let request = try await sent {
+            let call = ParcelShip(
+                photo: file, lid: file, more: [file, file], ids: [1, 2], words: ["a", "b"],
+                attributes: ParcelSize(width: 3), stops: [ParcelSize(width: 4), ParcelSize(width: 5)])
+            _ = try await call.startRequest(on: $0)
+        }
+        #expect(
+            try parts(request) == [
+                #"name="attributes"|application/json|{"width":3}"#, #"name="ids"|1"#, #"name="ids"|2"#,
+                #"name="stops"|application/json|{"width":4}"#, #"name="stops"|application/json|{"width":5}"#,
+                #"name="words[]"|a"#, #"name="words[]"|b"#, #"name="photo"; filename="a.png"|image/png|PNG"#,
+                #"name="lid"; filename="a.png"|image/png|PNG"#, #"name="more"; filename="a.png"|image/png|PNG"#,
+                #"name="more"; filename="a.png"|image/png|PNG"#,
+            ])
+        let least = try await sent { _ = try await ParcelShip(photo: file).startRequest(on: $0) }
+        #expect(try parts(least) == [#"name="photo"; filename="a.png"|image/png|PNG"#])
     }
 }

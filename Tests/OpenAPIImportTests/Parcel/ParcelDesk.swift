@@ -1,6 +1,16 @@
 // Made by lat openapi import from Parcel API (parcels.yaml). Change the document or the overrides, and import again.
 import LATNetworking
 
+/// `GET /track`.
+struct ParcelTrack: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelTrack")
+    var filter: ParcelTrackFilter?
+    var plain: ParcelSize?
+    var spread: ParcelSize?
+    var joined: ParcelSize?
+}
+
 /// `POST /notices`.
 struct ParcelNotice: RequestEntity, Encodable {
     typealias Model = Empty
@@ -25,4 +35,51 @@ struct ParcelScan: RequestEntity, Encodable {
     var body: HTTPBody? { content }
 
     private enum CodingKeys: String, CodingKey { case dryRun }
+}
+
+/// `POST /orders`.
+struct ParcelOrder: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelOrder")
+    var expand: [String]?
+    var items: [ParcelItem]?
+    var codes: [Int]?
+    var words: [String]?
+    var note: ParcelSize?
+    var size: ParcelSize?
+}
+
+/// `POST /shipments`.
+struct ParcelShip: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelShip")
+    var photo: UploadFile
+    var lid: UploadFile?
+    var more: [UploadFile]?
+    var ids: [Int]?
+    var words: [String]?
+    var attributes: ParcelSize?
+    var stops: [ParcelSize]?
+
+    var body: HTTPBody? {
+        .multipart([photo.named("photo"), lid?.named("lid")].compactMap { $0 } + (more ?? []).map { $0.named("more") })
+    }
+
+    private enum CodingKeys: String, CodingKey { case ids, words = "words[]", attributes, stops }
+}
+
+struct ParcelItem: Codable, Hashable, Sendable {
+    var sku: String?
+    var count: Int?
+    var tags: [String]?
+}
+
+struct ParcelSize: Codable, Hashable, Sendable {
+    var width: Int?
+    var unit: String?
+}
+
+struct ParcelTrackFilter: Codable, Hashable, Sendable {
+    var ids: [Int]?
+    var town: String?
 }

@@ -93,10 +93,12 @@ enum RowSettings {
             let parameter = plan.operation.parameters.first {
                 $0.location == .query && $0.spot.key == member.property.spot?.key
             }
-            // The domain's rule is `repeated`.
-            let style =
-                parameter?.name.hasSuffix("[]") == true ? Parameter.Style.brackets : parameter?.style ?? .repeated
-            if style != .repeated { styles.append((member.property.member, .text(style.rawValue))) }
+            style = parameter?.style ?? (kind == .array ? parameter?.standardStyle : nil)
+            if kind == .array, parameter?.name.hasSuffix("[]") == true { style = .brackets }
+        } else if let styles = plan.formStyles {
+            // An object is a part of JSON; a list whose name has brackets needs no more of them.
+            style = styles[name] ?? (plan.body == .multipart && kind == .object ? .json : nil)
+            if style == .brackets, name.hasSuffix("[]") { style = nil }
         }
         switch kind {
         case .object: return style == .brackets ? nil : style
