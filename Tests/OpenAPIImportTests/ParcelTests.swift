@@ -33,6 +33,24 @@ import Testing
         return try #require(server.requests.first)
     }
 
+    // MARK: Cookies
+
+    @Test func cookiesAreOneField() async throws {
+        let some = try await sent { _ = try await ParcelLabel(session: "s", csrfToken: 7).startRequest(on: $0) }
+        #expect(some.headers["Cookie"] == "session=s; csrf-token=7")
+        let all = try await sent {
+            _ = try await ParcelLabel(session: "s", csrfToken: 7, cookies: true, theme: "dark").startRequest(on: $0)
+        }
+        #expect(all.headers["Cookie"] == "session=s; csrf-token=7; theme=dark" && all.headers["cookies"] == "true")
+    }
+
+    @Test func noCookieMakesNoField() async throws {
+        let none = try await sent { _ = try await ParcelHint().startRequest(on: $0) }
+        #expect(none.headers["Cookie"] == nil)
+        let one = try await sent { _ = try await ParcelHint(theme: "dark").startRequest(on: $0) }
+        #expect(one.headers["Cookie"] == "theme=dark")
+    }
+
     // MARK: Queries
 
     @Test func objectsHaveTheStylesOfTheDocument() async throws {

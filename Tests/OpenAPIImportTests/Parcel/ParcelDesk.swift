@@ -1,6 +1,46 @@
 // Made by lat openapi import from Parcel API (parcels.yaml). Change the document or the overrides, and import again.
 import LATNetworking
 
+/// `GET /label`.
+struct ParcelLabel: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelLabel")
+    var session: String
+    var csrfToken: Int
+    var cookies: Bool?
+    var theme: String?
+
+    var options: RequestOptions {
+        var options = RequestOptions()
+        if let cookies { options.headers["cookies"] = "\(cookies)" }
+        var cookiesList: [String] = []
+        cookiesList.append("session=" + session)
+        cookiesList.append("csrf-token=" + "\(csrfToken)")
+        if let theme { cookiesList.append("theme=" + theme) }
+        options.headers["Cookie"] = cookiesList.joined(separator: "; ")
+        return options
+    }
+
+    private enum CodingKeys: CodingKey {}
+}
+
+/// `HEAD /label`.
+struct ParcelHint: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelHint")
+    var theme: String?
+
+    var options: RequestOptions {
+        var options = RequestOptions()
+        var cookies: [String] = []
+        if let theme { cookies.append("theme=" + theme) }
+        if !cookies.isEmpty { options.headers["Cookie"] = cookies.joined(separator: "; ") }
+        return options
+    }
+
+    private enum CodingKeys: CodingKey {}
+}
+
 /// `GET /track`.
 struct ParcelTrack: RequestEntity, Encodable {
     typealias Model = Empty

@@ -65,23 +65,32 @@ extension SwiftWriter {
     }
 
     private mutating func writeOptions(_ members: [EntityPlan.Member]) {
-        var lines: [String] = []
+        var (lines, cookies): ([String], [String]) = ([], [])
+        // All cookies are one field.
+        var list = "cookies"
+        while members.contains(where: { $0.property.name == list }) { list += "List" }
         for member in members {
-            let target: String
-            var prefix = ""
-            switch member.location {
-            case .header(let name): target = "options.headers[\(SwiftName.literal(name))]"
-            case .idempotencyKey: target = "options.idempotencyKey"
-            case .cookie(let name):
-                target = "options.headers[\"Cookie\"]"
-                prefix = "\(name)="
-            default: continue
-            }
             let property = member.property
             let name = SwiftName.escaped(property.name)
-            var text = Self.text(of: name, property.type)
-            if !prefix.isEmpty { text = "\(SwiftName.literal(prefix)) + \(text)" }
-            lines.append(property.isOptional ? "if let \(name) { \(target) = \(text) }" : "\(target) = \(text)")
+            let text = Self.text(of: name, property.type)
+            func add(_ statement: String, to lines: inout [String]) {
+                lines.append(property.isOptional ? "if let \(name) { \(statement) }" : statement)
+            }
+            switch member.location {
+            case .header(let name): add("options.headers[\(SwiftName.literal(name))] = \(text)", to: &lines)
+            case .idempotencyKey: add("options.idempotencyKey = \(text)", to: &lines)
+            case .cookie(let name):
+                add("\(list).append(\(SwiftName.literal("\(name)=")) + \(text))", to: &cookies)
+            default: continue
+            }
+        }
+        if !cookies.isEmpty {
+            let field = "options.headers[\"Cookie\"] = \(list).joined(separator: \"; \")"
+            let areOptional = members.allSatisfy { member in
+                if case .cookie = member.location { member.property.isOptional } else { true }
+            }
+            lines += ["var \(list): [String] = []"] + cookies
+            lines.append(areOptional ? "if !\(list).isEmpty { \(field) }" : field)
         }
         guard !lines.isEmpty else { return }
         add()
