@@ -121,4 +121,31 @@ import Testing
         let least = try await sent { _ = try await ParcelShip(photo: file).startRequest(on: $0) }
         #expect(try parts(least) == [#"name="photo"; filename="a.png"|image/png|PNG"#])
     }
+
+    // MARK: Addresses
+
+    @Test func callHasTheServerOfItsOwn() throws {
+        let result = try result()
+        let paths = Dictionary(
+            result.table.rows.map { ($0.name, $0.row["path"]?.string ?? "") }, uniquingKeysWith: { first, _ in first })
+        #expect(paths["parcel.parcelTrial"] == "https://sandbox.parcel.example.org/v1/trial")
+        #expect(paths["parcel.parcelReal"] == "/trial")
+        #expect(paths["parcel.parcelNext"] == "https://parcel.example.org/v2/trial")
+        #expect(
+            result.warnings.map(\.message) == [
+                "the server /v2 of this call has no host; its row has https://parcel.example.org/v2, in every environment"
+            ])
+    }
+
+    @Test(arguments: [("/v1", "/x"), ("/v2", "/x")])
+    func hostOfARelativeServerIsNotInvented(_ own: String, _ path: String) throws {
+        let result = try OpenAPIImporter.of(
+            #"""
+            {"openapi": "3.0.3", "info": {"title": "Zoo"}, "servers": [{"url": "/v1"}], "paths": {"/x": {"get": {
+            "operationId": "x", "servers": [{"url": "\#(own)"}], "responses": {}}}}}
+            """#
+        ).run(choosing: .all)
+        #expect(result.table.rows.first?.row["path"]?.string == path)
+        #expect(result.warnings.contains { $0.message.contains("of this call has no host") } == (own == "/v2"))
+    }
 }

@@ -108,6 +108,24 @@ struct ParcelShip: RequestEntity, Encodable {
     private enum CodingKeys: String, CodingKey { case ids, words = "words[]", attributes, stops }
 }
 
+/// `POST /trial`.
+struct ParcelTrial: RequestEntity {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelTrial")
+}
+
+/// `PUT /trial`.
+struct ParcelReal: RequestEntity {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelReal")
+}
+
+/// `DELETE /trial`.
+struct ParcelNext: RequestEntity {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelNext")
+}
+
 struct ParcelItem: Codable, Hashable, Sendable {
     var sku: String?
     var count: Int?

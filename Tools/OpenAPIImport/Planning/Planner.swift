@@ -54,7 +54,7 @@ final class Planner {
             types.warn(head.spot, "\(head.address) is left out: \(error.reason)")
             return nil
         }
-        RowSettings.add(to: &plan, api)
+        RowSettings.add(to: &plan, api) { types.warn(head.spot, $0) }
         return plan
     }
 

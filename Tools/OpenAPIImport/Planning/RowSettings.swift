@@ -2,7 +2,7 @@ import HTTPCore
 
 /// What the row of a call and that of its domain have.
 enum RowSettings {
-    static func add(to plan: inout EntityPlan, _ api: API) {
+    static func add(to plan: inout EntityPlan, _ api: API, warn: (String) -> Void) {
         let operation = plan.operation
         addQuery(to: &plan)
         if let security = operation.security, security != api.security {
@@ -10,13 +10,33 @@ enum RowSettings {
         }
         if let pages = pages(of: plan) { plan.settings.append(("pages", pages)) }
         if let poll = poll(of: plan) { plan.settings.append(("poll", poll)) }
-        if let server = operation.servers.first, !api.servers.contains(server), server.url.contains("://") {
-            let base = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
-            plan.path = base + plan.path
-            plan.settings.append(("allowsAbsolute", Node(.bool(true))))
-        }
+        if let server = operation.servers.first { addServer(server, to: &plan, api, warn) }
         let documented = documented(plan)
         if documented.members?.names.isEmpty == false { plan.settings.append(("documented", documented)) }
+    }
+
+    /// The address of a server; a relative one is on another's host.
+    private static func address(of server: Server, on host: String = "http://localhost") -> String {
+        let url = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
+        return url.contains("://") ? url : host + (url.hasPrefix("/") || url.isEmpty ? url : "/" + url)
+    }
+
+    /// An operation with a server of its own is not below the address of the domain.
+    private static func addServer(
+        _ server: Server, to plan: inout EntityPlan, _ api: API, _ warn: (String) -> Void
+    ) {
+        let base = api.servers.first.map { address(of: $0) }
+        var own = address(of: server)
+        if !server.url.contains("://"), own != base {
+            guard let base, api.servers[0].url.contains("://") else {
+                return warn("the server \(server.url) of this call has no host; correct its path in the table")
+            }
+            own = address(of: server, on: String(URLParts(base).beforePath))
+            warn("the server \(server.url) of this call has no host; its row has \(own), in every environment")
+        }
+        guard own != base else { return }
+        plan.path = own + plan.path
+        plan.settings.append(("allowsAbsolute", Node(.bool(true))))
     }
 
     /// The statuses that the document has, unless it has `default` for all others, and the parameters of query and body.
@@ -180,21 +200,13 @@ enum RowSettings {
     /// The rows of the domain.
     static func domain(_ api: API, warn: (String) -> Void) -> Node {
         var members: [(String, Node)] = []
-        var (base, others): (String?, [(String, String)]) = (nil, [])
+        let base = api.servers.first.map { address(of: $0) }
+        var others: [(String, String)] = []
         var names = NameSet()
-        for server in api.servers {
-            let url = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
-            guard url.contains("://") else {
-                if base == nil { base = "http://localhost" + (url.hasPrefix("/") || url.isEmpty ? url : "/" + url) }
-                continue
-            }
-            if base == nil || base?.hasPrefix("http://localhost") == true, others.isEmpty, base == nil {
-                base = url
-            } else if url != base {
-                let words = SwiftName.member(
-                    server.description.map { SwiftName.words($0).prefix(2).joined(separator: " ") } ?? "server")
-                others.append((names.claim(words), url))
-            }
+        for server in api.servers.dropFirst() where server.url.contains("://") && address(of: server) != base {
+            let words = SwiftName.member(
+                server.description.map { SwiftName.words($0).prefix(2).joined(separator: " ") } ?? "server")
+            others.append((names.claim(words), address(of: server)))
         }
         if base == nil
             || base?.hasPrefix("http://localhost") == true
