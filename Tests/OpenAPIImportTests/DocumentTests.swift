@@ -142,7 +142,7 @@ import Testing
             """)
         #expect(swift.contains("struct MakeA: RequestEntity, Encodable {\n    typealias Model = Data"))
         #expect(swift.contains("    var x: Int?\n") && swift.contains("var picture: UploadFile\n"))
-        #expect(swift.contains("var words: [String]?") && swift.contains(".multipart([picture])"))
+        #expect(swift.contains("var words: [String]?") && swift.contains(#".multipart([picture.named("picture")])"#))
     }
 
     @Test func newWordsOfTheNextVersionAreRead() throws {

@@ -69,6 +69,8 @@ import Testing
     }
 
     @Test func entityHasParametersAndRoute() {
+        var request = request
+        request.url = "https://api.example.com/v2/orders"
         #expect(
             CopyText(request, server: "orders.new").text(as: .entity) == """
                 struct PostOrders: RequestEntity {
@@ -85,6 +87,101 @@ import Testing
                 let value = try await PostOrders().startRequest()
 
                 """)
+    }
+
+    /// The lines of the entity between its route and its end.
+    private func entity(
+        _ method: HTTPMethod, _ url: String, _ body: String? = nil, type: String? = nil, server: String? = nil
+    ) -> [String] {
+        let body = body.map { HTTPBody.data(Data($0.utf8), contentType: type) }
+        let text = CopyText(HTTPRequest(method.rawValue, url, body: body), server: server).text(as: .entity)
+        let lines = text.split(separator: "\n").map { $0.drop { $0 == " " } }.filter { !$0.hasPrefix("//") }
+        return lines[1...].prefix { !$0.hasPrefix("let value") }.dropLast().map(String.init)
+    }
+
+    private static let json = "application/json"
+    private static let form = "application/x-www-form-urlencoded"
+
+    @Test func entityKeepsTheQueryBesideABody() {
+        #expect(
+            entity("POST", "http://h/x?dryRun=true", #"{"a":1}"#, type: Self.json) == [
+                #"static let route = Route("POST", url: "http://h/x?dryRun=true")"#,
+                "var parameters: Parameters? {", #"["a": 1]"#, "}",
+            ])
+        #expect(
+            entity("POST", "http://h/x?dryRun=true", "a=b%20c", type: Self.form) == [
+                #"static let route = Route("POST", url: "http://h/x?dryRun=true")"#,
+                "var parameters: Parameters? {", #"["a": "b c"]"#, "}",
+                "var options: RequestOptions {", "RequestOptions(parameterEncoding: .form)", "}",
+            ])
+        // A row has no query.
+        #expect(
+            entity("POST", "http://h/x?dryRun=true", #"{"a":1}"#, type: Self.json, server: "x") == [
+                #"static let route = Route("POST", server: "x")"#,
+                "var parameters: Parameters? {", #"["dryRun": "true"]"#, "}",
+                ##"var body: HTTPBody? { .data(Data(#"{"a":1}"#.utf8), contentType: "application/json") }"##,
+            ])
+    }
+
+    @Test func entityKeepsTheQueryWithoutABody() {
+        #expect(entity("POST", "http://h/x?a=1") == [#"static let route = Route("POST", url: "http://h/x?a=1")"#])
+        #expect(
+            entity("POST", "http://h/x?a=1", server: "x") == [
+                #"static let route = Route("POST", server: "x")"#,
+                "var parameters: Parameters? {", #"["a": "1"]"#, "}", "var body: HTTPBody? { .data(Data()) }",
+            ])
+        #expect(
+            entity("GET", "http://h/x?a=1&b") == [
+                #"static let route = Route("GET", url: "http://h/x")"#,
+                "var parameters: Parameters? {", #"["a": "1", "b": JSONValue.null]"#, "}",
+            ])
+    }
+
+    @Test(arguments: ["a=1&a=2", "b[]=3&b[]=4", "a=%FF"])
+    func entityKeepsAQueryThatIsNoDictionary(_ query: String) {
+        for server in [nil, "x"] {
+            #expect(
+                entity("GET", "http://h/x?\(query)#part", server: server) == [
+                    "static let route = Route(\"GET\", url: \"http://h/x?\(query)\")"
+                ])
+        }
+    }
+
+    @Test func entityOfDeleteKeepsItsBody() {
+        #expect(
+            entity("DELETE", "http://h/x?all=1", #"{"ids":[1]}"#, type: Self.json) == [
+                #"static let route = Route("DELETE", url: "http://h/x?all=1")"#,
+                ##"var body: HTTPBody? { .data(Data(#"{"ids":[1]}"#.utf8), contentType: "application/json") }"##,
+            ])
+    }
+
+    @Test(arguments: [
+        (#"{"a":1}"#, "application/merge-patch+json"), (#"{"a":1}"#, "application/json; charset=utf-8"),
+        (#"{"a":1.10}"#, json), (#"{"a":1e2}"#, json), (#"{"a":123456789012345678901234567890}"#, json),
+        (#"{"a":1,"a":1}"#, json), ("[1]", json), ("a=1&a=2", form), ("a=%FF", form), ("x", "text/plain"),
+    ])
+    func bodyThatParametersWouldChangeIsGivenWhole(_ body: String, _ type: String) {
+        let literal = body.contains("\"") ? "#\"\(body)\"#" : "\"\(body)\""
+        #expect(
+            entity("PUT", "http://h/x", body, type: type) == [
+                #"static let route = Route("PUT", url: "http://h/x")"#,
+                "var body: HTTPBody? { .data(Data(\(literal).utf8), contentType: \"\(type)\") }",
+            ])
+    }
+
+    @Test func emptyObjectIsNoParameters() {
+        #expect(
+            entity("PUT", "http://h/{x}", "{ }", type: Self.json) == [
+                #"static let route = Route("PUT", url: "http://h/%7Bx%7D")"#,
+                "var parameters: Parameters? {", "[:]", "}",
+            ])
+    }
+
+    @Test(arguments: [#"{"a":1.10}"#, #"{"a":1e2}"#, #"{"a":1,"a":1}"#])
+    func httpieDoesNotChangeNumbers(_ body: String) {
+        var raw = request
+        raw.body = .data(Data(body.utf8))
+        #expect(CopyText(raw).text(as: .httpie).hasPrefix("http --raw='\(body)' POST "))
     }
 
     @Test func bytesAreGivenInBase64() {

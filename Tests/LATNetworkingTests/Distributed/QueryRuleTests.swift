@@ -32,9 +32,36 @@ import Testing
         #expect(request.target == "/x?a=1&a=2&b=3%2C4")
     }
 
-    @Test func elementsThatAreObjectsKeepTheirNames() async throws {
-        let request = try await sent(["a": [["x": 1]]], row: "query: { arrays: \"comma\" }")
-        #expect(request.target == "/x?a%5Bx%5D=1")
+    private static let deep: JSONValue = ["ids": [1, 2], "of": [["x": 1, "y": [3]], ["x": 2]]]
+
+    @Test(arguments: [
+        ("brackets", "f[ids][]=1&f[ids][]=2&f[of][][x]=1&f[of][][y][]=3&f[of][][x]=2"),
+        ("repeated", "f[ids][]=1&f[ids][]=2&f[of][0][x]=1&f[of][0][y][]=3&f[of][1][x]=2"),
+        ("comma", "f[ids]=1,2&f[of][0][x]=1&f[of][0][y]=3&f[of][1][x]=2"),
+        ("json", #"f[ids]=[1,2]&f[of]=[{"x":1,"y":[3]},{"x":2}]"#),
+    ]) func arraysWithinObjectsAreKept(_ style: String, _ query: String) async throws {
+        let request = try await sent(["f": Self.deep], row: "query: { arrays: \"\(style)\" }")
+        #expect(request.target.removingPercentEncoding == "/x?\(query)")
+    }
+
+    @Test(arguments: [
+        ("brackets", "f[a]=1&f[b]=x"), ("repeated", "a=1&b=x"), ("comma", "f=a,1,b,x"), ("space", "f=a 1 b x"),
+        ("pipe", "f=a|1|b|x"), ("json", #"f={"a":1,"b":"x"}"#),
+    ]) func objectHasTheStyleOfItsName(_ style: String, _ query: String) async throws {
+        let value: JSONValue = ["a": 1, "b": "x"]
+        let request = try await sent(["f": value, "g": value], row: "query: { styles: { f: \"\(style)\" } }")
+        let rest = "g[a]=1&g[b]=x"
+        #expect(request.target.removingPercentEncoding == "/x?\(query)&\(rest)")
+    }
+
+    @Test(arguments: [
+        ("comma", #"{ a: "comma" }"#, "/x?a[0][x]=1&a[1][x]=2"), ("repeated", "{}", "/x?a[0][x]=1&a[1][x]=2"),
+        ("repeated", #"{ a: "brackets" }"#, "/x?a[0][x]=1&a[1][x]=2"), ("brackets", "{}", "/x?a[][x]=1&a[][x]=2"),
+        ("brackets", #"{ a: "json" }"#, #"/x?a=[{"x":1},{"x":2}]"#),
+    ]) func objectsInAnArrayStayApart(_ arrays: String, _ styles: String, _ target: String) async throws {
+        let request = try await sent(
+            ["a": [["x": 1], ["x": 2]]], row: "query: { arrays: \"\(arrays)\", styles: \(styles) }")
+        #expect(request.target.removingPercentEncoding == target)
     }
 
     @Test func namedParameterIsInTheQueryOfPost() async throws {
@@ -60,6 +87,20 @@ import Testing
         #expect(request.target == "/x?t=5" && request.body.isEmpty && request.headers["Content-Type"] == nil)
         let none = try await sent(["t": nil], method: "POST", row: "query: { takesAll: true }")
         #expect(none.target == "/x" && none.body.isEmpty)
+    }
+
+    private struct Nothing: RequestEntity {
+        static let route = Route("POST", domain: "d", path: "x")
+        var parameters: Parameters? { ["a": 1] }
+        var body: HTTPBody? { .data(Data()) }
+    }
+
+    /// As "Copy as entity" writes it for a row.
+    @Test func emptyBodyLeavesTheParametersToTheQuery() async throws {
+        let server = try MockServer.answering()
+        _ = try await Nothing().startRequest(on: .make(.make(server.url(""))))
+        let request = try #require(server.requests.first)
+        #expect(request.target == "/x?a=1" && request.body.isEmpty && request.headers["Content-Type"] == nil)
     }
 
     private struct Lines: RequestEntity, Encodable {

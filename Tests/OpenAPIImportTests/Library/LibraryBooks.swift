@@ -87,7 +87,7 @@ struct UploadCover: RequestEntity, Encodable {
     var image: UploadFile
     var caption: String?
 
-    var body: HTTPBody? { .multipart([image]) }
+    var body: HTTPBody? { .multipart([image.named("image")]) }
 
     private enum CodingKeys: String, CodingKey { case id, caption }
 }

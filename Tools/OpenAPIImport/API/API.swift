@@ -32,13 +32,16 @@ struct Operation {
 
 struct Parameter {
     enum Location: String { case query, header, path, cookie, querystring }
-    /// How an array is written in a query.
-    enum Style: String { case repeated, comma, space, pipe, brackets }
+    /// How an array or an object is written in a query or a form.
+    enum Style: String { case repeated, comma, space, pipe, brackets, json }
 
     var name: String
     var location: Location
     var isRequired = false
+    /// `nil` where the document does not say.
     var style: Style?
+    /// The style of arrays if the document does not say.
+    var standardStyle = Style.repeated
     var schema: Spot?
     /// Whether the value is written as JSON text.
     var isJSON = false
@@ -70,6 +73,8 @@ struct Content {
     /// The schema of each item of a stream (OpenAPI 3.2).
     var itemSchema: Spot?
     var examples: [Spot] = []
+    /// How the members of a form are written, by their names, where the document says it.
+    var styles: [String: Parameter.Style] = [:]
 
     var isJSON: Bool {
         type == "application/json" || type.hasSuffix("+json") || type == "*/*" || type == "application/*"

@@ -165,16 +165,22 @@ final class APIReader {
             parameter.schema = content.spot["schema"]
             parameter.isJSON = content.name.lowercased().contains("json")
         }
-        switch (node["style"]?.text, node["collectionFormat"]?.text) {
-        case ("deepObject"?, _): parameter.style = .brackets
-        case ("spaceDelimited"?, _), (_, "ssv"?): parameter.style = .space
-        case ("pipeDelimited"?, _), (_, "pipes"?): parameter.style = .pipe
-        case (_, "multi"?): parameter.style = .repeated
-        default:
-            let explodes = node["explode"]?.bool ?? (!isSwagger && [.query, .cookie].contains(location))
-            parameter.style = explodes ? .repeated : .comma
-        }
+        parameter.style = Self.style(node)
+        parameter.standardStyle = !isSwagger && [.query, .cookie].contains(location) ? .repeated : .comma
         return parameter
+    }
+
+    /// How a parameter or a member of a form is written; `nil` where the document does not say.
+    static func style(_ node: Node) -> Parameter.Style? {
+        switch (node["style"]?.text, node["collectionFormat"]?.text) {
+        case ("deepObject"?, _): return .brackets
+        case ("spaceDelimited"?, _), (_, "ssv"?): return .space
+        case ("pipeDelimited"?, _), (_, "pipes"?): return .pipe
+        case (_, "multi"?): return .repeated
+        case (let style, _):
+            guard let explodes = node["explode"]?.bool ?? (style == "form" ? true : nil) else { return nil }
+            return explodes ? .repeated : .comma
+        }
     }
 
     /// Adds the parameters that the path names and the operation does not declare.
@@ -206,6 +212,10 @@ final class APIReader {
             let media = try documents.resolved(media)
             var content = Content(type: Self.mediaType(name), schema: media["schema"], itemSchema: media["itemSchema"])
             content.examples = try examples(media)
+            for (name, encoding) in media["encoding"]?.members ?? [] {
+                let isJSON = encoding.node["contentType"]?.text?.lowercased().contains("json") == true
+                content.styles[name] = Self.style(encoding.node) ?? (isJSON ? .json : nil)
+            }
             contents.append(content)
         }
         return contents

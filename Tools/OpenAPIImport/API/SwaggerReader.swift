@@ -22,11 +22,12 @@ extension APIReader {
             ("type", .text("object")), ("properties", .object(properties)), ("required", .array(required)),
         ])
         let spot = Spot(document: head.spot.document, pointer: head.spot.pointer + "/parameters", node: schema)
-        return Body(
-            isRequired: !required.isEmpty, description: nil,
-            contents: [
-                Content(type: isMultipart ? "multipart/form-data" : "application/x-www-form-urlencoded", schema: spot)
-            ])
+        var content = Content(
+            type: isMultipart ? "multipart/form-data" : "application/x-www-form-urlencoded", schema: spot)
+        for (name, node) in properties where node["type"]?.text == "array" {
+            content.styles[name] = Self.style(node) ?? .comma
+        }
+        return Body(isRequired: !required.isEmpty, description: nil, contents: [content])
     }
 
     func swaggerContents(_ response: Spot, _ head: Operation.Head) -> [Content] {

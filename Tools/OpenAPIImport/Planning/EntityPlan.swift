@@ -39,6 +39,8 @@ struct EntityPlan {
     var path: String
     /// The members of the body, which become properties of the call.
     var bodyDeclaration: Declaration?
+    /// How the document writes them in a form; `nil` for a body that is none.
+    var formStyles: [String: Parameter.Style]?
     /// The examples of requests and replies, with their types.
     var bodyExamples: [(spot: Spot, type: SwiftType)] = []
     var replyExamples: [(spot: Spot, type: SwiftType)] = []

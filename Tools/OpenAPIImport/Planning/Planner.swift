@@ -54,7 +54,7 @@ final class Planner {
             types.warn(head.spot, "\(head.address) is left out: \(error.reason)")
             return nil
         }
-        RowSettings.add(to: &plan, api)
+        RowSettings.add(to: &plan, api) { types.warn(head.spot, $0) }
         return plan
     }
 
@@ -195,6 +195,7 @@ final class Planner {
             }
         }
         plan.body = content.isMultipart ? .multipart : .members
+        if !content.isJSON { plan.formStyles = content.styles }
         if content.isForm { plan.settings.append(("parameterEncoding", .text("form"))) }
         // The values of a form are texts, whatever their type.
         if content.isJSON {

@@ -2,7 +2,7 @@ import HTTPCore
 
 /// What the row of a call and that of its domain have.
 enum RowSettings {
-    static func add(to plan: inout EntityPlan, _ api: API) {
+    static func add(to plan: inout EntityPlan, _ api: API, warn: (String) -> Void) {
         let operation = plan.operation
         addQuery(to: &plan)
         if let security = operation.security, security != api.security {
@@ -10,13 +10,33 @@ enum RowSettings {
         }
         if let pages = pages(of: plan) { plan.settings.append(("pages", pages)) }
         if let poll = poll(of: plan) { plan.settings.append(("poll", poll)) }
-        if let server = operation.servers.first, !api.servers.contains(server), server.url.contains("://") {
-            let base = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
-            plan.path = base + plan.path
-            plan.settings.append(("allowsAbsolute", Node(.bool(true))))
-        }
+        if let server = operation.servers.first { addServer(server, to: &plan, api, warn) }
         let documented = documented(plan)
         if documented.members?.names.isEmpty == false { plan.settings.append(("documented", documented)) }
+    }
+
+    /// The address of a server; a relative one is on another's host.
+    private static func address(of server: Server, on host: String = "http://localhost") -> String {
+        let url = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
+        return url.contains("://") ? url : host + (url.hasPrefix("/") || url.isEmpty ? url : "/" + url)
+    }
+
+    /// An operation with a server of its own is not below the address of the domain.
+    private static func addServer(
+        _ server: Server, to plan: inout EntityPlan, _ api: API, _ warn: (String) -> Void
+    ) {
+        let base = api.servers.first.map { address(of: $0) }
+        var own = address(of: server)
+        if !server.url.contains("://"), own != base {
+            guard let base, api.servers[0].url.contains("://") else {
+                return warn("the server \(server.url) of this call has no host; correct its path in the table")
+            }
+            own = address(of: server, on: String(URLParts(base).beforePath))
+            warn("the server \(server.url) of this call has no host; its row has \(own), in every environment")
+        }
+        guard own != base else { return }
+        plan.path = own + plan.path
+        plan.settings.append(("allowsAbsolute", Node(.bool(true))))
     }
 
     /// The statuses that the document has, unless it has `default` for all others, and the parameters of query and body.
@@ -68,22 +88,43 @@ enum RowSettings {
         let isInQuery = ["GET", "HEAD", "DELETE"].contains(plan.operation.head.method)
         var names: [Node] = []
         var styles: [(String, Node)] = []
-        for member in parameters {
-            if !isInQuery, plan.bodyDeclaration != nil { names.append(.text(member.property.member)) }
-            guard case .array = TypeMaker.kind(of: member.property.type) else { continue }
-            let parameter = plan.operation.parameters.first {
-                $0.location == .query && $0.spot.key == member.property.spot?.key
-            }
-            // The domain's rule is `repeated`.
-            let style =
-                parameter?.name.hasSuffix("[]") == true ? Parameter.Style.brackets : parameter?.style ?? .repeated
-            if style != .repeated { styles.append((member.property.member, .text(style.rawValue))) }
+        for member in parameters + plan.properties.filter({ $0.location == .body }) {
+            let name = member.property.member
+            if member.location == .query, !isInQuery, plan.bodyDeclaration != nil { names.append(.text(name)) }
+            if let style = style(of: member, in: plan) { styles.append((name, .text(style.rawValue))) }
         }
         var query: [(String, Node)] = []
-        if !isInQuery, plan.operation.body == nil, !parameters.isEmpty { query.append(("takesAll", Node(.bool(true)))) }
+        // A body that is no object of parameters holds none of them, and may be left out.
+        if !isInQuery, plan.bodyDeclaration == nil, !parameters.isEmpty {
+            query.append(("takesAll", Node(.bool(true))))
+        }
         if !names.isEmpty { query.append(("names", .array(names))) }
         if !styles.isEmpty { query.append(("styles", .object(styles))) }
         if !query.isEmpty { plan.settings.append(("query", .object(query))) }
+    }
+
+    /// How an array or an object is written, where that is not the rule of the domain, `repeated`, or of all objects,
+    /// `brackets`.
+    private static func style(of member: EntityPlan.Member, in plan: EntityPlan) -> Parameter.Style? {
+        let name = member.property.member
+        let kind = TypeMaker.kind(of: member.property.type)
+        var style: Parameter.Style?
+        if member.location == .query {
+            let parameter = plan.operation.parameters.first {
+                $0.location == .query && $0.spot.key == member.property.spot?.key
+            }
+            style = parameter?.style ?? (kind == .array ? parameter?.standardStyle : nil)
+            if kind == .array, parameter?.name.hasSuffix("[]") == true { style = .brackets }
+        } else if let styles = plan.formStyles {
+            // An object is a part of JSON; a list whose name has brackets needs no more of them.
+            style = styles[name] ?? (plan.body == .multipart && kind == .object ? .json : nil)
+            if style == .brackets, name.hasSuffix("[]") { style = nil }
+        }
+        switch kind {
+        case .object: return style == .brackets ? nil : style
+        case .array, .any: return style == .repeated ? nil : style
+        case .string, .integer, .number, .bool: return nil
+        }
     }
 
     /// How a list is read page by page: by the field `Link`, or a member that has the address or the cursor of the next one.
@@ -159,21 +200,13 @@ enum RowSettings {
     /// The rows of the domain.
     static func domain(_ api: API, warn: (String) -> Void) -> Node {
         var members: [(String, Node)] = []
-        var (base, others): (String?, [(String, String)]) = (nil, [])
+        let base = api.servers.first.map { address(of: $0) }
+        var others: [(String, String)] = []
         var names = NameSet()
-        for server in api.servers {
-            let url = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
-            guard url.contains("://") else {
-                if base == nil { base = "http://localhost" + (url.hasPrefix("/") || url.isEmpty ? url : "/" + url) }
-                continue
-            }
-            if base == nil || base?.hasPrefix("http://localhost") == true, others.isEmpty, base == nil {
-                base = url
-            } else if url != base {
-                let words = SwiftName.member(
-                    server.description.map { SwiftName.words($0).prefix(2).joined(separator: " ") } ?? "server")
-                others.append((names.claim(words), url))
-            }
+        for server in api.servers.dropFirst() where server.url.contains("://") && address(of: server) != base {
+            let words = SwiftName.member(
+                server.description.map { SwiftName.words($0).prefix(2).joined(separator: " ") } ?? "server")
+            others.append((names.claim(words), address(of: server)))
         }
         if base == nil
             || base?.hasPrefix("http://localhost") == true

@@ -65,23 +65,32 @@ extension SwiftWriter {
     }
 
     private mutating func writeOptions(_ members: [EntityPlan.Member]) {
-        var lines: [String] = []
+        var (lines, cookies): ([String], [String]) = ([], [])
+        // All cookies are one field.
+        var list = "cookies"
+        while members.contains(where: { $0.property.name == list }) { list += "List" }
         for member in members {
-            let target: String
-            var prefix = ""
-            switch member.location {
-            case .header(let name): target = "options.headers[\(SwiftName.literal(name))]"
-            case .idempotencyKey: target = "options.idempotencyKey"
-            case .cookie(let name):
-                target = "options.headers[\"Cookie\"]"
-                prefix = "\(name)="
-            default: continue
-            }
             let property = member.property
             let name = SwiftName.escaped(property.name)
-            var text = Self.text(of: name, property.type)
-            if !prefix.isEmpty { text = "\(SwiftName.literal(prefix)) + \(text)" }
-            lines.append(property.isOptional ? "if let \(name) { \(target) = \(text) }" : "\(target) = \(text)")
+            let text = Self.text(of: name, property.type)
+            func add(_ statement: String, to lines: inout [String]) {
+                lines.append(property.isOptional ? "if let \(name) { \(statement) }" : statement)
+            }
+            switch member.location {
+            case .header(let name): add("options.headers[\(SwiftName.literal(name))] = \(text)", to: &lines)
+            case .idempotencyKey: add("options.idempotencyKey = \(text)", to: &lines)
+            case .cookie(let name):
+                add("\(list).append(\(SwiftName.literal("\(name)=")) + \(text))", to: &cookies)
+            default: continue
+            }
+        }
+        if !cookies.isEmpty {
+            let field = "options.headers[\"Cookie\"] = \(list).joined(separator: \"; \")"
+            let areOptional = members.allSatisfy { member in
+                if case .cookie = member.location { member.property.isOptional } else { true }
+            }
+            lines += ["var \(list): [String] = []"] + cookies
+            lines.append(areOptional ? "if !\(list).isEmpty { \(field) }" : field)
         }
         guard !lines.isEmpty else { return }
         add()
@@ -120,17 +129,25 @@ extension SwiftWriter {
             guard let content else { return }
             value = SwiftName.escaped(content.name)
         case .multipart:
-            let files = members.filter { $0.location == .file }.map { SwiftName.escaped($0.property.name) }
+            // The document names the parts, whatever name a file comes with.
+            let files = members.filter { $0.location == .file }.map { member in
+                let mark = member.property.isOptional ? "?" : ""
+                return
+                    "\(SwiftName.escaped(member.property.name))\(mark).named(\(SwiftName.literal(member.property.member)))"
+            }
             let lists = members.filter { $0.location == .files }.map { member in
-                SwiftName.escaped(member.property.name) + (member.property.isOptional ? " ?? []" : "")
+                let name = SwiftName.escaped(member.property.name)
+                let list = member.property.isOptional ? "(\(name) ?? [])" : name
+                return "\(list).map { $0.named(\(SwiftName.literal(member.property.member))) }"
             }
             var parts = files.isEmpty ? [] : ["[\(files.joined(separator: ", "))]"]
             let isOptional = members.contains { $0.location == .file && $0.property.isOptional }
             if isOptional { parts[0] += ".compactMap { $0 }" }
-            parts += lists.map { "(\($0))" }
+            parts += lists
             value = ".multipart(\(parts.isEmpty ? "[]" : parts.joined(separator: " + ")))"
         }
         add()
-        add("    \(access)var body: HTTPBody? { \(value) }")
+        let line = "    \(access)var body: HTTPBody? { \(value) }"
+        add(line.count > 120 ? ["    \(access)var body: HTTPBody? {", "        \(value)", "    }"] : [line])
     }
 }

@@ -122,8 +122,7 @@ struct CopyText {
 
     /// The members of a small JSON object as HTTPie's items; `nil` for other bodies.
     private static func items(of body: String) -> [String]? {
-        guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
-            members.count <= 20,
+        guard let members = exactMembers(of: body), !members.isEmpty, members.count <= 20,
             // `-` would begin an option, `{` a whole document for `lat`; an empty name makes no item.
             members.keys.allSatisfy({
                 $0.utf8.first.map { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "{") } ?? false
@@ -140,6 +139,21 @@ struct CopyText {
         }
     }
 
+    /// The members of a JSON object in which no number, text or name changes when it is read and written; `nil` for others.
+    private static func exactMembers(of body: String) -> [String: JSONValue]? {
+        guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object else { return nil }
+        var (isText, isEscaped) = (false, false)
+        let compact = body.utf8.filter { byte in
+            defer {
+                if byte == UInt8(ascii: "\""), !isEscaped { isText.toggle() }
+                isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+            }
+            return isText || !" \t\r\n".utf8.contains(byte)
+        }
+        // Members are written in another order.
+        return compact.sorted() == value.description.utf8.sorted() ? members : nil
+    }
+
     // MARK: Swift
 
     private var swift: String {
@@ -147,41 +161,52 @@ struct CopyText {
         var headers = request.headers
         if let body {
             headers["Content-Type"] = nil
-            let type = type.map { ", contentType: \(literal($0))" } ?? ""
-            arguments.append(
-                bodyText.map { "body: .data(Data(\(literal($0)).utf8)\(type))" }
-                    ?? "body: .data(Data(base64Encoded: \(literal(body.base64EncodedString())))!\(type))")
+            arguments.append("body: \(bodyLiteral(body))")
         }
         if !headers.isEmpty { arguments.append("headers: \(dictionary(of: headers, indent: "    "))") }
         return "let response = try await central.startRequest(\n    \(arguments.joined(separator: ",\n    ")))\n"
     }
 
+    private func bodyLiteral(_ body: Data) -> String {
+        let type = type.map { ", contentType: \(literal($0))" } ?? ""
+        return bodyText.map { ".data(Data(\(literal($0)).utf8)\(type))" }
+            ?? ".data(Data(base64Encoded: \(literal(body.base64EncodedString())))!\(type))"
+    }
+
     private var entity: String {
         var lines: [String] = []
         let method = literal(request.method.rawValue)
-        var headers = request.headers
-        let plainURL = request.url.prefix { $0 != "?" && $0 != "#" }
+        let asks = request.method.encodesParametersInQuery
+        var (headers, options): (HTTPHeaders, [String]) = (request.headers, [])
+        let query = Self.parameters(of: request.url.firstIndex(of: "?").map { request.url[$0...].dropFirst() } ?? "")
+        // A row has no query, so that of its call has to be parameters.
+        let row = query == nil ? nil : server
+        let parameters = row != nil || asks && body == nil ? query ?? [] : []
         lines.append("struct \(name): RequestEntity {")
-        if let server {
+        if let row {
             lines.append("    // {name} in the row's path takes the parameter or property of that name.")
-            lines.append("    static let route = Route(\(method), server: \(literal(server)))")
+            lines.append("    static let route = Route(\(method), server: \(literal(row)))")
         } else {
-            lines.append("    static let route = Route(\(method), url: \(literal(String(plainURL))))")
+            let url = request.url.prefix { $0 != "#" && (parameters.isEmpty || $0 != "?") }
+            // Braces would be parameters of the path.
+            let path = url.replacing("{", with: "%7B").replacing("}", with: "%7D")
+            lines.append("    static let route = Route(\(method), url: \(literal(String(path))))")
         }
-        var options: [String] = []
-        let query = request.url.firstIndex(of: "?").map { request.url[request.url.index(after: $0)...] } ?? ""
-        if let bodyText, let members = (try? JSONValue(parsing: Data(bodyText.utf8)))?.object {
-            lines.append(contentsOf: parameters(members.sorted { $0.key < $1.key }))
+        var own: String?
+        if let body {
             headers["Content-Type"] = nil
-        } else if let bodyText, type?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true {
-            lines.append(contentsOf: parameters(Self.fields(of: bodyText[...])))
-            options.append("parameterEncoding: .form")
-            headers["Content-Type"] = nil
-        } else if body != nil {
-            lines.append("    // Entities send parameters. This body has none: send it with central.startRequest.")
-        } else if !query.isEmpty {
-            lines.append(contentsOf: parameters(Self.fields(of: query.prefix { $0 != "#" })))
+            if !asks, parameters.isEmpty, let content = bodyParameters {
+                lines += self.parameters(content.members)
+                if content.isForm { options.append("parameterEncoding: .form") }
+            } else {
+                own = bodyLiteral(body)
+            }
+        } else if !asks, !parameters.isEmpty {
+            // Without it, the parameters would be the body.
+            own = ".data(Data())"
         }
+        if !parameters.isEmpty { lines += self.parameters(parameters) }
+        if let own { lines.append("    var body: HTTPBody? { \(own) }") }
         if !headers.isEmpty { options.append("headers: \(dictionary(of: headers, indent: "        "))") }
         if !options.isEmpty {
             lines.append("    var options: RequestOptions {")
@@ -193,11 +218,43 @@ struct CopyText {
 
     private func parameters(_ members: [(key: String, value: JSONValue)]) -> [String] {
         let list = members.map { "\(literal($0.key)): \(swiftLiteral($0.value, isNested: false))" }
-        return ["    var parameters: Parameters? {", "        [\(list.joined(separator: ", "))]", "    }"]
+        let text = list.isEmpty ? ":" : list.joined(separator: ", ")
+        return ["    var parameters: Parameters? {", "        [\(text)]", "    }"]
     }
 
-    private static func fields(of query: Substring) -> [(key: String, value: JSONValue)] {
-        query.formItems.map { ($0.name, .string($0.value)) }
+    /// The body as parameters, if they are sent as the same body.
+    private var bodyParameters: (members: [(key: String, value: JSONValue)], isForm: Bool)? {
+        guard let bodyText else { return nil }
+        switch type?.lowercased() {
+        case "application/json":
+            guard let members = Self.exactMembers(of: bodyText), members.values.allSatisfy(Self.isLiteral) else {
+                return nil
+            }
+            return (members.sorted { $0.key < $1.key }, false)
+        case "application/x-www-form-urlencoded": return Self.parameters(of: bodyText[...]).map { ($0, true) }
+        default: return nil
+        }
+    }
+
+    /// The items of a query or form by their names, which no two of them may have.
+    private static func parameters(of query: Substring) -> [(key: String, value: JSONValue)]? {
+        let items = query.prefix { $0 != "#" }.split(separator: "&").map { item in
+            let (name, value) = item.formItems[0]
+            return (key: name, value: item.contains("=") ? JSONValue.string(value) : .null)
+        }
+        // What is no UTF-8 cannot be a text.
+        let isExact = items.allSatisfy { !"\($0.key)\($0.value)".unicodeScalars.contains("\u{FFFD}") }
+        return isExact && Set(items.map(\.key)).count == items.count ? items : nil
+    }
+
+    /// Whether Swift has a literal for a value: numbers of more digits have none.
+    private static func isLiteral(_ value: JSONValue) -> Bool {
+        switch value {
+        case .decimal: false
+        case .array(let elements): elements.allSatisfy(isLiteral)
+        case .object(let members): members.values.allSatisfy(isLiteral)
+        case .null, .bool, .string, .int, .double: true
+        }
     }
 
     /// The name of the entity's type, made of the method and the last fixed part of the path: `PostOrders`.

@@ -121,8 +121,10 @@ package struct RowKey: Sendable {
             "The largest size of an event, in bytes."),
         RowKey(
             "query.arrays", \.query.arrays, ValueKind.word(ParameterEncoding.Arrays.self),
-            "How arrays are written in the query: `ids[]=1`, `ids=1&ids=2`, `ids=1,2` and so on."),
-        RowKey("query.styles", \.query.styles, .styles, "The same for single parameters."),
+            "How arrays are written in query and forms: `ids[]=1`, `ids=1&ids=2`, `ids=1,2` and so on."),
+        RowKey(
+            "query.styles", \.query.styles, .styles,
+            "The same for single parameters, arrays and objects: `filter[a]=1`, `a=1`, `filter=a,1` and so on."),
         RowKey(
             "query.names", \.query.names, .names("the name of a parameter"),
             "Parameters that go into the query although the method has a body."),

@@ -94,10 +94,11 @@ extension DomainTable {
 
     /// The members of `query` in a row. Each comes from the last row that sets it.
     public struct QuerySettings: Sendable {
-        /// How arrays are written: `brackets` (`ids[]=1&ids[]=2`), as by default, `repeated` (`ids=1&ids=2`), `comma`
-        /// (`ids=1,2`), `space` or `pipe`.
+        /// How arrays are written in query and forms: `brackets` (`ids[]=1&ids[]=2`), as by default, `repeated`
+        /// (`ids=1&ids=2`), `comma` (`ids=1,2`), `space`, `pipe` or `json`.
         public var arrays: ParameterEncoding.Arrays?
-        /// The same for single parameters, by name.
+        /// The same for single parameters, by name, and for objects too: `brackets` (`filter[a]=1`), as by default, `repeated`
+        /// (`a=1`), `comma` (`filter=a,1`), `json`.
         public var styles: [String: ParameterEncoding.Arrays]?
         /// Parameters that go into the query although the method has a body.
         public var names: [String]?

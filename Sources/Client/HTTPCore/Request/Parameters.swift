@@ -57,11 +57,11 @@ extension EncodedMembers {
     /// brackets (`a%5Bb%5D=1`), which a query must not contain. A space is `%20`, which every form parser accepts.
     package var queryText: String { queryText(by: nil) }
 
-    /// The query in which arrays are written as a rule says.
+    /// The query in which arrays and objects are written as a rule says.
     package func queryText(by rule: ParameterEncoding.QueryRule?) -> String {
         var query: [UInt8] = []
         query.reserveCapacity(list.count * 32)
-        Self.forEachField(of: list, in: nil, rule) { name, value in
+        forEachField(by: rule) { name, value, _ in
             if !query.isEmpty { query.append(UInt8(ascii: "&")) }
             query.append(contentsOf: name.percentEncodedComponent.utf8)
             guard let value else { return }
@@ -71,45 +71,80 @@ extension EncodedMembers {
         return String(decoding: query, as: UTF8.self)
     }
 
-    /// The members as the fields of a multipart form, with the order and names of ``queryText``, not escaped. A null has
-    /// no value.
-    package var fields: [(name: String, value: String?)] {
-        var fields: [(name: String, value: String?)] = []
-        Self.forEachField(of: list, in: nil, nil) { fields.append(($0, $1)) }
+    /// The members as the fields of a multipart form, with the order and names of ``queryText(by:)``, not escaped. A null has
+    /// no value. Objects in an array that is `repeated` are fields of JSON ("Considerations for multipart Content" of
+    /// OpenAPI 3).
+    package func fields(
+        by rule: ParameterEncoding.QueryRule?
+    ) -> [(name: String, value: String?, isJSON: Bool)] {
+        var fields: [(name: String, value: String?, isJSON: Bool)] = []
+        forEachField(by: rule, isMultipart: true) { fields.append(($0, $1, $2)) }
         return fields
     }
 
-    private static func forEachField(
-        of members: [Member], in parent: String?, _ rule: ParameterEncoding.QueryRule?,
-        _ body: (_ name: String, _ value: String?) -> Void
+    private func forEachField(
+        by rule: ParameterEncoding.QueryRule?, isMultipart: Bool = false, _ body: (String, String?, Bool) -> Void
     ) {
-        for member in members {
-            let name = parent.map { "\($0)[\(member.name)]" } ?? member.name
-            forEachField(of: member.value, named: name, rule, body)
+        withoutActuallyEscaping(body) { body in
+            let writer = FieldWriter(rule: rule, isMultipart: isMultipart, write: body)
+            for member in list { writer.add(member.value, named: member.name, isNested: false) }
+        }
+    }
+}
+
+/// Writes values as fields, whose names say where in objects and arrays a scalar was.
+private struct FieldWriter {
+    let rule: ParameterEncoding.QueryRule?
+    let isMultipart: Bool
+    let write: (_ name: String, _ value: String?, _ isJSON: Bool) -> Void
+
+    /// - Parameter isNested: Whether the name has brackets.
+    func add(_ value: JSONValue, named name: String, isNested: Bool = true) {
+        switch value {
+        case .object(let object):
+            let members = EncodedMembers.list(of: object)
+            let style = rule?.styles[name]
+            if style == .json { return write(name, value.description, true) }
+            if let style, join(members.flatMap { [.string($0.name), $0.value] }, style, name) { return }
+            for member in members {
+                if style == .repeated {
+                    add(member.value, named: member.name, isNested: false)
+                } else {
+                    add(member.value, named: "\(name)[\(member.name)]")
+                }
+            }
+        case .array(let elements): add(elements, named: name, isNested: isNested)
+        case .null: write(name, nil, false)
+        case .bool, .string, .int, .double, .decimal: write(name, value.fieldText, false)
         }
     }
 
-    private static func forEachField(
-        of value: JSONValue, named name: String, _ rule: ParameterEncoding.QueryRule?,
-        _ body: (_ name: String, _ value: String?) -> Void
-    ) {
-        switch value {
-        case .object(let members): forEachField(of: list(of: members), in: name, rule, body)
-        case .array(let elements):
-            let style = rule.map { $0.styles[name] ?? $0.arrays } ?? .brackets
-            if let separator = style.separator {
-                let texts = elements.compactMap(\.fieldText)
-                // Elements that are no scalars have no such form.
-                if texts.count == elements.count {
-                    if !texts.isEmpty { body(name, texts.joined(separator: separator)) }
-                    return
-                }
+    private func add(_ elements: [JSONValue], named name: String, isNested: Bool) {
+        let arrays = rule?.arrays ?? .brackets
+        // The same name twice is a list for few servers if it has brackets already.
+        let style = rule?.styles[name] ?? (isNested && arrays == .repeated ? .brackets : arrays)
+        if style == .json { return write(name, JSONValue.array(elements).description, true) }
+        if join(elements, style, name) { return }
+        let each = style == .brackets ? name + "[]" : name
+        if (style == .brackets && arrays == .brackets) || elements.allSatisfy(\.isScalar) {
+            for element in elements { add(element, named: each) }
+        } else if isMultipart, style == .repeated {
+            for element in elements {
+                if element.isScalar { add(element, named: name) } else { write(name, element.description, true) }
             }
-            let each = style == .brackets ? name + "[]" : name
-            for element in elements { forEachField(of: element, named: each, rule, body) }
-        case .null: body(name, nil)
-        case .bool, .string, .int, .double, .decimal: body(name, value.fieldText)
+        } else {
+            // Without its number, nobody knows where an element ends.
+            for (index, element) in elements.enumerated() { add(element, named: "\(name)[\(index)]") }
         }
+    }
+
+    /// Writes scalars as one value. Returns `false` for other values, and a style that does not join.
+    private func join(_ values: [JSONValue], _ style: ParameterEncoding.Arrays, _ name: String) -> Bool {
+        guard let separator = style.separator else { return false }
+        let texts = values.compactMap(\.fieldText)
+        guard texts.count == values.count else { return false }
+        if !texts.isEmpty { write(name, texts.joined(separator: separator), false) }
+        return true
     }
 }
 
@@ -121,6 +156,13 @@ extension JSONValue {
         case .string(let value): value
         case .int, .double, .decimal: numberText
         case .null, .array, .object: nil
+        }
+    }
+
+    fileprivate var isScalar: Bool {
+        switch self {
+        case .array, .object: false
+        case .null, .bool, .string, .int, .double, .decimal: true
         }
     }
 }

@@ -89,6 +89,13 @@ public struct UploadFile: Sendable, Hashable {
         self.init(name: name, fileName: fileName, contentType: contentType, source: .stream(stream))
     }
 
+    /// The same part as another field of the form.
+    public func named(_ name: String) -> UploadFile {
+        var part = self
+        part.name = name
+        return part
+    }
+
     package var isReplayable: Bool {
         if case .stream(let stream) = source { stream.isReplayable } else { true }
     }

@@ -19,10 +19,10 @@ package enum RequestBuilder {
             for name in inQuery.object.keys { members.remove(name) }
             isWhole = rule.takesAll
         }
-        guard content.files.isEmpty else { return try setParts(content.files, members, on: &request) }
+        guard content.files.isEmpty else { return try setParts(content.files, members, content.query, on: &request) }
         switch content.body?.content {
         case .multipart:
-            try setParts([], members, on: &request)
+            try setParts([], members, content.query, on: &request)
         case .parameters(let encoding):
             request.body = try body(members, encoding, content.query)
         case nil where !request.method.encodesParametersInQuery:
@@ -93,7 +93,8 @@ package enum RequestBuilder {
     }
 
     private static func setParts(
-        _ files: [UploadFile], _ members: EncodedMembers, on request: inout HTTPRequest
+        _ files: [UploadFile], _ members: EncodedMembers, _ rule: ParameterEncoding.QueryRule?,
+        on request: inout HTTPRequest
     ) throws(NetworkError) {
         var parts = files
         switch request.body?.content {
@@ -106,7 +107,11 @@ package enum RequestBuilder {
         guard request.method != .get, request.method != .head else {
             throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")
         }
-        let fields = members.fields.map { UploadFile(name: $0.name, value: $0.value ?? "") }
+        let fields = members.fields(by: rule).map { field in
+            var part = UploadFile(name: field.name, value: field.value ?? "")
+            if field.isJSON { part.contentType = ParameterEncoding.json.contentType }
+            return part
+        }
         request.body = .multipart(fields + parts)
     }
 }

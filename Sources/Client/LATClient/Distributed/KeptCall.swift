@@ -45,7 +45,9 @@ extension CentralRequestManager {
         var members = content.parameters
         let path = content.properties.names + (row?.pathParameters ?? []).filter { members.remove($0) != nil }
         if let name = path.first(where: secrets.contains(member:)) { return name }
-        guard members.fields.contains(where: { secrets.contains(parameter: $0.name) }) else { return nil }
+        guard members.fields(by: row?.query).contains(where: { secrets.contains(parameter: $0.name) }) else {
+            return nil
+        }
         var request = HTTPRequest((content.route.method ?? row?.prototype.method ?? .get).rawValue, "")
         let parts = RequestContent(
             members: members, files: content.files, body: content.body,
