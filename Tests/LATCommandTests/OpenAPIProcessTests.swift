@@ -189,6 +189,23 @@ import Testing
         #expect(try await openapi("import", "zoo.yaml").exitCode == 0)
     }
 
+    @Test func editedSwiftFileIsNotRemoved() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let food = "Sources/App/Zoo/ZooFood.swift"
+        let made = try text(food)
+        try write(made + "extension Feed { var mine: Int { 1 } }\n", food)
+        try write(Self.document.replacing("tags: [Food]", with: "tags: [Animals]"), "zoo.yaml")
+        let before = try files().map { try text($0) }
+        let refused = try await openapi("import", "zoo.yaml")
+        #expect(refused.exitCode == 2, "\(refused.text)")
+        #expect(refused.err.contains("\(food) was edited, and the import would remove it; "), "\(refused.err)")
+        #expect(try files().map { try text($0) } == before)
+        // White space is no edit.
+        try write(made.replacing("    ", with: "  "), food)
+        #expect(try await openapi("import", "zoo.yaml").text.contains("removed \(food)"))
+        #expect(try !files().contains(food))
+    }
+
     @Test func deletedRowComesBackWhenItIsNamed() async throws {
         _ = try await openapi("import", "zoo.yaml", "--all")
         let rows = try text("Config/domains.json5").split(separator: "\n", omittingEmptySubsequences: false)

@@ -43,8 +43,11 @@ extension OpenAPICommand {
                     "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
             }
         }
-        try Self.refuseEdited(result.files, state, in: folder)
-        let gone = state.files.filter { file in !result.files.contains { $0.name == file } && !file.contains("/") }
+        let gone = try state.files.filter { file in
+            guard !result.files.contains(where: { $0.name == file }), !file.contains("/") else { return false }
+            return try Self.text(of: "\(folder)/\(file)")?.hasPrefix(OpenAPIImporter.mark) == true
+        }
+        try Self.refuseEdited(result.files + gone.map { ($0, nil) }, state, in: folder)
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
@@ -55,9 +58,7 @@ extension OpenAPICommand {
             writes += result.examples.map { ("\(examples)/\($0.name)", $0.text) }
         }
         let changed = try writes.filter { write in try Self.text(of: write.path) != write.text }
-        let removed = try gone.map { "\(folder)/\($0)" }.filter {
-            try Self.text(of: $0)?.hasPrefix(OpenAPIImporter.mark) == true
-        }
+        let removed = gone.map { "\(folder)/\($0)" }
         if !arguments.contains(Self.isDry) {
             for write in changed { try Self.write(write.text, to: write.path) }
             for path in removed { AtomicFile.remove(path) }
@@ -129,21 +130,24 @@ extension OpenAPICommand {
                 + "move that folder to \(SafeText.line(named)) first, or give the other copy a --domain of its own")
     }
 
+    /// - Parameter files: Their new texts; `nil` for one that is to be removed.
     /// - Throws: ``UsageError`` if a file is not as an import wrote it, but for white space, which a formatter changes.
     private static func refuseEdited(
-        _ files: [(name: String, text: String)], _ state: ImportState, in folder: String
+        _ files: [(name: String, text: String?)], _ state: ImportState, in folder: String
     ) throws {
         let edited = try files.filter { file in
             guard let digest = state.digests[file.name], let old = try text(of: "\(folder)/\(file.name)") else {
                 return false
             }
-            return ![digest, Self.digest(file.text)].contains(Self.digest(old))
-        }.map { "\(folder)/\($0.name)" }
-        guard let first = edited.first else { return }
+            return ![digest, file.text.map(Self.digest)].contains(Self.digest(old))
+        }
+        guard let file = edited.first else { return }
+        let first = "\(folder)/\(file.name)"
         let others = edited.count > 1 ? " and \(edited.count - 1) more" : ""
         throw UsageError(
-            "\(first)\(others) was edited, and the import would write it anew; move the edits to a file of your own, such "
-                + "as an extension, or name them in a file for --overrides, then delete \(first) and import again")
+            "\(first)\(others) was edited, and the import would \(file.text == nil ? "remove it" : "write it anew"); move "
+                + "the edits to a file of your own, such as an extension, or name them in a file for --overrides, then "
+                + "delete \(first) and import again")
     }
 
     private static func digest(_ text: String) -> String {
