@@ -113,6 +113,34 @@ import Testing
         }
     }
 
+    @Test func anotherAPIDoesNotTakeTheDomainOfTheFirst() async throws {
+        try write(Self.document.replacing("Zoo API", with: "Acme Orders API"), "orders.yaml")
+        let users = Self.document.replacing("Zoo API", with: "Acme Users API").replacing("/animals", with: "/users")
+            .replacing("listAnimals", with: "listUsers").replacing("[Animals]", with: "[Users]")
+        try write(users.replacing("/food", with: "/groups").replacing("feed", with: "addGroup"), "users.yaml")
+        _ = try await openapi("import", "orders.yaml", "--all")
+        let before = try files()
+        for choice in [["--all"], []] {
+            let result = try await LatProcess.run(["openapi", "import", "users.yaml"] + choice, in: folder.path)
+            #expect(result.exitCode == 2)
+            #expect(
+                result.err
+                    == "lat: acme was imported from \"Acme Orders API\", and \"Acme Users API\" has none of its calls; "
+                    + "name another API with --domain users, or confirm a new version with --domain acme\n")
+        }
+        #expect(try files() == before)
+        let beside = try await openapi("import", "users.yaml", "--all", "--domain", "users")
+        #expect(
+            beside.exitCode == 0 && beside.text.contains("new in the table: users, users.listUsers, users.addGroup"))
+        #expect(try text("Config/domains.json5").contains("\"acme.listAnimals\""))
+        // A new version may have another title, and other names.
+        try write(
+            users.replacing("/users", with: "/animals").replacing("feed", with: "giveFood"), "orders.yaml")
+        #expect(try await openapi("import", "orders.yaml").exitCode == 0)
+        let replaced = try await openapi("import", "users.yaml", "--domain", "acme")
+        #expect(replaced.exitCode == 0 && replaced.text.contains("removed in the table: acme."), "\(replaced.text)")
+    }
+
     @Test func dryRunWritesNothing() async throws {
         let result = try await openapi("import", "zoo.yaml", "--all", "--dry-run")
         #expect(result.exitCode == 0 && result.text.contains("would write Config/domains.json5"))

@@ -7,6 +7,8 @@ package struct ImportState {
     package var operations: [String] = []
     package var isAll = false
     package var isPublic = false
+    /// The title of the document.
+    package var title: String?
     /// ``OpenAPIImporter/Result/keepsAdditional`` of the first import; `nil` before it.
     package var keepsAdditional: Bool?
     /// ``ImportedTable/json``.
@@ -28,7 +30,7 @@ package struct ImportState {
         func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
         (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
         (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
-        keepsAdditional = json["additional"].bool
+        (title, keepsAdditional) = (json["title"].string, json["additional"].bool)
         digests = (json["digests"].object ?? [:]).compactMapValues(\.string)
         self.table = table
     }
@@ -39,6 +41,7 @@ package struct ImportState {
             "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
             "digests": .object(digests.mapValues(JSONValue.string)), "table": table ?? .null,
             "additional": keepsAdditional.map(JSONValue.bool) ?? .null,
+            "title": title.map(JSONValue.string) ?? .null,
         ]
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }

@@ -61,21 +61,39 @@ package final class OpenAPIImporter {
         self.overrides =
             try overrides.map { pair throws(ImportProblem) in try Overrides(pair.bytes, file: pair.file) }
             ?? Overrides()
-        self.domain = domain ?? Self.domain(of: api.title)
+        let word = Self.words(of: api.title).first
+        self.domain = domain ?? word.flatMap { $0.contains(where: \.isASCII) ? $0 : nil } ?? "api"
     }
 
-    private static func domain(of title: String) -> String {
+    /// The words of a title by which its domain may be named.
+    private static func words(of title: String) -> [String] {
         let noise: Set<String> = [
             "api", "the", "rest", "openapi", "swagger", "http", "v1", "v2", "v3", "public", "preview",
         ]
         // A brand such as `OpenAI` is one word.
         let words = title.split { !$0.isLetter && !$0.isNumber }.map { $0.lowercased() }
-        let word = words.first { !noise.contains($0) && $0.first?.isLetter == true } ?? "api"
-        return String(word.unicodeScalars.filter { $0.isASCII }.map(Character.init)).isEmpty ? "api" : word
+        return words.filter { !noise.contains($0) && $0.first?.isLetter == true }
     }
 
     /// The title of the document.
     package var title: String { api.title }
+
+    /// Why this document may be that of another API than the one of the last import, whose domain it would take; `nil` if it
+    /// seems to be a version of it: one of the same title has some of its operations, one of another title half of them.
+    package func doubt(after state: ImportState) -> String? {
+        guard let rows = state.table?["rows"].object, !rows.isEmpty else { return nil }
+        let names = Set(api.heads.map { Planner.row(Planner.wanted($0, overrides), domain) })
+        let addresses = Set(api.heads.map(\.address))
+        let known = rows.count { name, row in
+            names.contains(name) || addresses.contains("\(row["method"].string ?? "") \(row["path"].string ?? "")")
+        }
+        guard known == 0 || title != state.title && 2 * known < rows.count else { return nil }
+        let origin = state.title.map { "\"\($0)\"" } ?? "another document"
+        let other = Self.words(of: title).first { $0 != domain && $0.allSatisfy(\.isASCII) } ?? "NAME"
+        return "\(domain) was imported from \(origin), and \"\(title)\" has "
+            + (known == 0 ? "none of its calls" : "only \(known) of its \(rows.count) calls")
+            + "; name another API with --domain \(other), or confirm a new version with --domain \(domain)"
+    }
 
     /// The operations by tag, in the order of the document: what there is to choose from.
     package var contents: [(tag: String, operations: [String])] {

@@ -29,9 +29,13 @@ final class Planner {
                 types.warn(
                     head.spot, "something else has the name \(wanted), or in another case; this call is \(given)")
             }
-            let row = domain + "." + wanted.prefix(1).lowercased() + wanted.dropFirst()
-            return (given, rows.claim(SwiftName.rowName(row)))
+            return (given, rows.claim(Self.row(wanted, domain)))
         }
+    }
+
+    /// The row of a name that nothing else has.
+    static func row(_ name: String, _ domain: String) -> String {
+        SwiftName.rowName(domain + "." + name.prefix(1).lowercased() + name.dropFirst())
     }
 
     /// `GET /users/{id}/posts` is `getUsersByIdPosts`.

@@ -22,6 +22,9 @@ extension OpenAPICommand {
             try Self.text(of: stateFile).map { text throws(ImportProblem) in
                 try ImportState(text, file: stateFile)
             } ?? ImportState()
+        if arguments.value(Self.domain) == nil, let doubt = importer.doubt(after: state) {
+            throw UsageError(SafeText.line(doubt))
+        }
         let choice = state.choose(
             all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations))
         guard let choice else { return try list(importer, console) }
@@ -51,6 +54,7 @@ extension OpenAPICommand {
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
+        state.title = importer.title
         state.keepsAdditional = result.keepsAdditional
         writes.append((table.path, editor.text))
         writes.append((stateFile, state.text))
