@@ -141,6 +141,46 @@ import Testing
         #expect(replaced.exitCode == 0 && replaced.text.contains("removed in the table: acme."), "\(replaced.text)")
     }
 
+    @Test(arguments: [["--tags", "Animals,Food"], ["--operations", "listAnimals,feed"]])
+    func whatIsGoneFromTheDocumentLeavesTheChoice(_ choice: [String]) async throws {
+        _ = try await LatProcess.run(["openapi", "import", "zoo.yaml"] + choice, in: folder.path)
+        let whole = Self.document.split(separator: "\n", omittingEmptySubsequences: false)
+        try write(
+            whole.filter { !$0.contains("feed") && !$0.contains("/food") }.joined(separator: "\n")
+                .replacing("/animals", with: "/beasts"), "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml")
+        #expect(result.exitCode == 0)
+        let word = choice[0] == "--tags" ? "tag Food" : "operation feed"
+        #expect(
+            result.err.hasSuffix(
+                "the document has no \(word) any more; it leaves the choice, and its rows are removed\n"),
+            "\(result.err)")
+        #expect(result.text.contains("changed in the table: zoo.listAnimals\nremoved in the table: zoo.feed"))
+        #expect(result.text.contains("removed Sources/App/Zoo/ZooFood.swift"))
+        let again = try await openapi("import", "zoo.yaml")
+        #expect(again.err.isEmpty && again.text == "zoo: 1 call\nnothing has changed\n", "\(again.text)")
+        // What this command names must be there.
+        #expect(try await openapi("import", "zoo.yaml", "--tags", "Food").exitCode == 2)
+    }
+
+    @Test func nothingLeftOfTheChoiceIsAnError() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--tags", "Food")
+        try write(Self.document.replacing("[Food]", with: "[Meals]"), "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml")
+        #expect(result.exitCode == 2)
+        #expect(
+            result.err == "lat: the document has nothing of the choice any more: tag Food; choose anew with --tags, "
+                + "--operations or --all\n")
+        #expect(try await openapi("import", "zoo.yaml", "--tags", "Meals").exitCode == 0)
+    }
+
+    @Test func onlyTakesTheEarlierChoiceBack() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let result = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--only")
+        #expect(result.exitCode == 0 && result.text.contains("removed in the table: zoo.feed"), "\(result.text)")
+        #expect(try await openapi("import", "zoo.yaml").text == "zoo: 1 call\nnothing has changed\n")
+    }
+
     @Test func dryRunWritesNothing() async throws {
         let result = try await openapi("import", "zoo.yaml", "--all", "--dry-run")
         #expect(result.exitCode == 0 && result.text.contains("would write Config/domains.json5"))
@@ -165,6 +205,7 @@ import Testing
         (["import", "no.yaml"], "no.yaml is not there; name a file that can be read"),
         (["import", "zoo.yaml", "--all", "--tags", "A"], "--tags"),
         (["import", "zoo.yaml", "--tags", "Animal"], "no operation has the tag Animal; did you mean Animals?"),
+        (["import", "zoo.yaml", "--only"], "--only needs --tags or --operations"),
         (["import", "zoo.yaml", "--all", "--domain", "a b"], "--domain \"a b\" is no name"),
         (["diff", "zoo.yaml"], "two documents are needed; write lat openapi diff OLD NEW"),
         (["export"], "lat openapi knows no \"export\"; "),

@@ -46,10 +46,19 @@ package struct ImportState {
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }
 
-    /// Adds a choice to those before. `nil` if nothing was ever chosen.
+    /// Takes out of the choice what a new version of the document does not have, and returns it.
+    package mutating func forget(missingIn importer: OpenAPIImporter) -> [String] {
+        let missing = importer.missing(tags, operations)
+        tags.removeAll(where: missing.tags.contains)
+        operations.removeAll(where: missing.operations.contains)
+        return isAll ? [] : missing.tags.map { "tag \($0)" } + missing.operations.map { "operation \($0)" }
+    }
+
+    /// Adds a choice to those before, or replaces them. `nil` if nothing is chosen.
     package mutating func choose(
-        all: Bool, tags: [String], operations: [String]
+        all: Bool, tags: [String], operations: [String], only: Bool = false
     ) -> OpenAPIImporter.Choice? {
+        if only { (isAll, self.tags, self.operations) = (false, [], []) }
         if all { isAll = true }
         self.tags += tags.filter { !self.tags.contains($0) }
         self.operations += operations.filter { !self.operations.contains($0) }

@@ -230,12 +230,12 @@ package final class OpenAPIImporter {
 
     private func chosen(_ choice: Choice) throws(ImportProblem) -> [Int] {
         guard case .some(let tags, let operations) = choice else { return Array(api.heads.indices) }
-        let known = contents
-        for tag in tags where !known.contains(where: { $0.tag == tag }) {
-            let hint = Self.hint(tag, known.map(\.tag))
+        let missing = missing(tags, operations)
+        if let tag = missing.tags.first {
+            let hint = Self.hint(tag, contents.map(\.tag))
             throw ImportProblem("no operation has the tag \(tag)\(hint); without a choice, the tags are listed")
         }
-        for word in operations where !api.heads.contains(where: { $0.isNamed(word) }) {
+        if let word = missing.operations.first {
             let names = api.heads.map { $0.id ?? $0.address }
             throw ImportProblem(
                 "there is no operation \(word)\(Self.hint(word, names)); without a choice, they are listed")
@@ -245,6 +245,15 @@ package final class OpenAPIImporter {
             let own = head.tags.isEmpty ? ["(without a tag)"] : head.tags
             return own.contains(where: tags.contains) || operations.contains(where: head.isNamed)
         }
+    }
+
+    /// What the document does not have.
+    func missing(_ tags: [String], _ operations: [String]) -> (tags: [String], operations: [String]) {
+        let known = contents
+        return (
+            tags.filter { tag in !known.contains { $0.tag == tag } },
+            operations.filter { word in !api.heads.contains { $0.isNamed(word) } }
+        )
     }
 
     private static func hint(_ word: String, _ names: [String]) -> String {

@@ -25,9 +25,22 @@ extension OpenAPICommand {
         if arguments.value(Self.domain) == nil, let doubt = importer.doubt(after: state) {
             throw UsageError(SafeText.line(doubt))
         }
+        let gone = arguments.contains(Self.only) ? [] : state.forget(missingIn: importer)
         let choice = state.choose(
-            all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations))
-        guard let choice else { return try list(importer, console) }
+            all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations),
+            only: arguments.contains(Self.only))
+        guard let choice else {
+            guard gone.isEmpty else {
+                throw UsageError(
+                    "the document has nothing of the choice any more: \(SafeText.line(gone.listed)); choose anew with "
+                        + "--tags, --operations or --all")
+            }
+            return try list(importer, console)
+        }
+        for word in gone {
+            console.note(
+                SafeText.line("the document has no \(word) any more; it leaves the choice, and its rows are removed"))
+        }
         if arguments.contains(Self.isPublic) { state.isPublic = true }
 
         // Everything is made before anything is written.
@@ -46,11 +59,11 @@ extension OpenAPICommand {
                     "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
             }
         }
-        let gone = try state.files.filter { file in
+        let removed = try state.files.filter { file in
             guard !result.files.contains(where: { $0.name == file }), !file.contains("/") else { return false }
             return try Self.text(of: "\(folder)/\(file)")?.hasPrefix(OpenAPIImporter.mark) == true
         }
-        try Self.refuseEdited(result.files + gone.map { ($0, nil) }, state, in: folder)
+        try Self.refuseEdited(result.files + removed.map { ($0, nil) }, state, in: folder)
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
@@ -62,12 +75,12 @@ extension OpenAPICommand {
             writes += result.examples.map { ("\(examples)/\($0.name)", $0.text) }
         }
         let changed = try writes.filter { write in try Self.text(of: write.path) != write.text }
-        let removed = gone.map { "\(folder)/\($0)" }
         if !arguments.contains(Self.isDry) {
             for write in changed { try Self.write(write.text, to: write.path) }
-            for path in removed { AtomicFile.remove(path) }
+            for file in removed { AtomicFile.remove("\(folder)/\(file)") }
         }
-        try report(result, editor, importer, changed.map(\.path), removed, console)
+        try report(
+            result, editor, importer, changed.map(\.path), removed.map { "\(folder)/\($0)" }, console)
         return .success
     }
 

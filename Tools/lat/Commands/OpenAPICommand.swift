@@ -21,6 +21,7 @@ struct OpenAPICommand: Command {
     static let operations = Option(
         "--operations", value: "NAMES", repeats: true,
         help: "Imports these operations: operationId,… or 'GET /path'.")
+    static let only = Option("--only", help: "Takes the choice of earlier imports back: imports what is named now.")
     static let domain = Option(
         "--domain", value: "NAME", help: "The domain in the table. Default: a word of the document's title.")
     static let folder = Option(
@@ -36,7 +37,8 @@ struct OpenAPICommand: Command {
     static let allWarnings = Option("--warnings", help: "Shows all warnings about the document, not only the first 20.")
 
     static let options = [
-        all, tags, operations, domain, folder, TableArgument.table, overrides, isPublic, examples, isDry, allWarnings,
+        all, tags, operations, only, domain, folder, TableArgument.table, overrides, isPublic, examples, isDry,
+        allWarnings,
     ]
     static let details = """
           import   writes rows into the table and Swift files into a folder
@@ -44,7 +46,7 @@ struct OpenAPICommand: Command {
 
         DOCUMENT is Swagger 2.0 or OpenAPI 3.0 to 3.2, in JSON or YAML. Without a choice, import
         lists what there is to choose from. A later import adds to the choice, and without one it
-        repeats the last: what was edited in the table stays as it is.
+        repeats the last; --only takes it back. What was edited in the table stays as it is.
 
         Examples
           lat openapi import museum.yaml
@@ -77,6 +79,10 @@ struct OpenAPICommand: Command {
             action = .importing(operands[1])
             try arguments.refuse(Self.all, with: Self.tags)
             try arguments.refuse(Self.all, with: Self.operations)
+            try arguments.refuse(Self.all, with: Self.only)
+            guard
+                !arguments.contains(Self.only) || arguments.contains(Self.tags) || arguments.contains(Self.operations)
+            else { throw UsageError("--only needs --tags or --operations") }
             if let domain = arguments.value(Self.domain) {
                 let isName = domain.allSatisfy { $0.isLetter || $0.isNumber || "-_.".contains($0) } && !domain.isEmpty
                 guard isName else {
