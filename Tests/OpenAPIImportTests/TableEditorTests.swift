@@ -101,6 +101,59 @@ import Testing
         #expect(editor.kept == ["zoo.b is not in the document any more; it has a comment, and stays"])
     }
 
+    @Test func commentsInAValueStay() throws {
+        func zoo(_ environments: [(String, String)], _ statuses: [Int]) -> ImportedTable {
+            let domain: [(String, Node)] = [
+                ("baseURL", .text("https://zoo.example.org")),
+                ("environments", .object(environments.map { ($0.0, .text($0.1)) })),
+            ]
+            let documented = Node.object([("statuses", .array(statuses.map { Node(.number("\($0)")) }))])
+            let row: [(String, Node)] = [
+                ("domain", .text("zoo")), ("path", .text("/a")), ("documented", documented),
+            ]
+            return ImportedTable(
+                domain: "zoo", domainRow: .object(domain), rows: [("zoo.a", .object(row))], comment: "")
+        }
+        let old = zoo(
+            [("staging", "https://s.example.org"), ("dev", "https://d.example.org"), ("qa", "https://q.example.org")],
+            [200, 404])
+        let text = """
+            {
+              domains: {
+                zoo: {
+                  baseURL: "https://zoo.example.org",
+                  environments: {
+                    // Ask Ada before you use it.
+                    staging: "https://s.example.org", // VPN only
+                    dev: "https://d.example.org",
+                    qa: "https://q.example.org",
+                  },
+                },
+              },
+              servers: {
+                "zoo.a": { domain: "zoo", path: "/a", documented: { statuses: [200, /* ticket 7 */ 404] } },
+              },
+            }
+
+            """
+        let new = zoo(
+            [
+                ("staging", "https://s2.example.org"), ("dev", "https://d2.example.org"),
+                ("new", "https://n.example.org"),
+            ],
+            [200, 404, 409])
+        let editor = try edited(text, old, new)
+        #expect(
+            editor.text
+                == text.replacing("https://s.", with: "https://s2.").replacing("https://d.", with: "https://d2.")
+                .replacing("qa: \"https://q", with: "new: \"https://n"))
+        #expect(editor.changed == ["zoo"] && editor.removed.isEmpty)
+        #expect(
+            editor.kept == [
+                "zoo.a.documented: the document says statuses: [200, 404, 409], and the table has a comment there"
+            ])
+    }
+
     @Test func rowsJoinTableOfSomebodyElse() throws {
         let text = """
             // Ours.

@@ -125,38 +125,50 @@ package struct TableEditor {
             }
             return
         }
+        if edit(row.value, members, base, new, row.key) { changed.append(row.key) }
+    }
+
+    /// Changes the members of an object that are as the last import wrote them, and returns whether there are any.
+    private mutating func edit(
+        _ node: JSON5Node, _ members: [JSON5Member], _ base: JSONValue?, _ new: Node, _ path: String
+    ) -> Bool {
         var lines: [String] = []
         var isChanged = false
         let names = Set(new.members?.names ?? [])
-        for (name, value) in zip(new.members?.names ?? [], new.members?.values ?? []) where base[name] != value.json {
+        for (name, value) in zip(new.members?.names ?? [], new.members?.values ?? []) where base?[name] != value.json {
             let current = members.first { $0.key == name }
             let now = current.map { JSONValue($0.value.value) }
             if now == value.json { continue }
-            guard now == base[name] else {
-                kept.append(
-                    "\(row.key): the document says \(name): \(JSON5Text.inline(value)), and the table has been edited")
+            let words = "\(path): the document says \(name): \(JSON5Text.inline(value)), and the table has"
+            guard now == base?[name] else {
+                kept.append("\(words) been edited")
                 continue
             }
-            isChanged = true
-            if let current {
-                edits.append((current.value.range, JSON5Text.inline(value)))
-            } else {
+            guard let current else {
                 lines.append(JSON5Text.member(name, value, indent: 0))
+                isChanged = true
+                continue
+            }
+            if !hasComment(current.value) {
+                edits.append((current.value.range, JSON5Text.inline(value)))
+                isChanged = true
+            } else if case .object(let parts) = current.value.value, value.members != nil {
+                if edit(current.value, parts, now, value, "\(path).\(name)") { isChanged = true }
+            } else {
+                kept.append("\(words) a comment there")
             }
         }
-        for (name, old) in base.object ?? [:] where !names.contains(name) {
+        for (name, old) in (base?.object ?? [:]).sorted(by: { $0.key < $1.key }) where !names.contains(name) {
             guard let current = members.first(where: { $0.key == name }) else { continue }
             if let work = work(on: current, writtenAs: old) {
-                kept.append("\(row.key): the document has no \(name) any more; it \(work), and stays")
+                kept.append("\(path): the document has no \(name) any more; it \(work), and stays")
             } else {
                 remove(current)
                 isChanged = true
             }
         }
-        if !lines.isEmpty {
-            insert(lines, into: row.value, members)
-        }
-        if isChanged { changed.append(row.key) }
+        insert(lines, into: node, members)
+        return isChanged
     }
 
     // MARK: Text
