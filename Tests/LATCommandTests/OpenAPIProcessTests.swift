@@ -181,6 +181,26 @@ import Testing
         #expect(try await openapi("import", "zoo.yaml").text == "zoo: 1 call\nnothing has changed\n")
     }
 
+    @Test func overridesAreUsedAgain() async throws {
+        try write(#"{ "#/paths/~1food/put": { name: "GiveFood" } }"#, "names.json5")
+        _ = try await openapi("import", "zoo.yaml", "--all", "--overrides", "names.json5")
+        let again = try await openapi("import", "zoo.yaml")
+        #expect(again.text == "zoo: 2 calls\nnothing has changed\n")
+        try write(Self.document.replacing("/food:", with: "/meals:"), "new.yaml")
+        let difference = try await openapi("diff", "zoo.yaml", "new.yaml")
+        #expect(difference.text.contains("(used by zoo.giveFood)"), "\(difference.text)")
+        // Another file replaces them, and one that is gone is an error.
+        try write(#"{ "#/paths/~1food/put": { name: "Serve" } }"#, "others.json5")
+        _ = try await openapi("import", "zoo.yaml", "--overrides", "others.json5")
+        #expect(try text("Sources/App/Zoo/ZooFood.swift").contains("struct Serve:"))
+        try FileManager.default.removeItem(atPath: folder.path(of: "others.json5"))
+        let refused = try await openapi("import", "zoo.yaml")
+        #expect(
+            refused.exitCode == 2
+                && refused.err
+                    == "lat: others.json5 is not there; the last import used it: restore it, or name one with --overrides\n")
+    }
+
     @Test func dryRunWritesNothing() async throws {
         let result = try await openapi("import", "zoo.yaml", "--all", "--dry-run")
         #expect(result.exitCode == 0 && result.text.contains("would write Config/domains.json5"))

@@ -225,7 +225,7 @@ import Testing
         #expect(state.choose(all: false, tags: ["A"], operations: []) == .some(tags: ["A"], operations: []))
         state.table = first.json
         state.files = ["A.swift"]
-        state.keepsAdditional = false
+        (state.keepsAdditional, state.title, state.overrides) = (false, "Zoo", "o.json5")
         var again = try ImportState(state.text, file: "s")
         #expect(again.text == state.text && again.keepsAdditional == false)
         #expect(again.choose(all: false, tags: ["B"], operations: ["x"]) == .some(tags: ["A", "B"], operations: ["x"]))

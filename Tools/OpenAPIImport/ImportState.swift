@@ -9,6 +9,8 @@ package struct ImportState {
     package var isPublic = false
     /// The title of the document.
     package var title: String?
+    /// The file of overrides.
+    package var overrides: String?
     /// ``OpenAPIImporter/Result/keepsAdditional`` of the first import; `nil` before it.
     package var keepsAdditional: Bool?
     /// ``ImportedTable/json``.
@@ -30,7 +32,7 @@ package struct ImportState {
         func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
         (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
         (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
-        (title, keepsAdditional) = (json["title"].string, json["additional"].bool)
+        (title, overrides, keepsAdditional) = (json["title"].string, json["overrides"].string, json["additional"].bool)
         digests = (json["digests"].object ?? [:]).compactMapValues(\.string)
         self.table = table
     }
@@ -41,7 +43,7 @@ package struct ImportState {
             "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
             "digests": .object(digests.mapValues(JSONValue.string)), "table": table ?? .null,
             "additional": keepsAdditional.map(JSONValue.bool) ?? .null,
-            "title": title.map(JSONValue.string) ?? .null,
+            "title": title.map(JSONValue.string) ?? .null, "overrides": overrides.map(JSONValue.string) ?? .null,
         ]
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }

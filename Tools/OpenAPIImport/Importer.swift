@@ -44,7 +44,7 @@ package final class OpenAPIImporter {
     let reader: APIReader
     let api: API
     package let domain: String
-    private let overrides: Overrides
+    private var overrides = Overrides()
 
     /// - Parameters:
     ///   - bytes: the document.
@@ -58,11 +58,14 @@ package final class OpenAPIImporter {
     ) throws(ImportProblem) {
         reader = try APIReader(Documents(bytes, name: name, read: read))
         api = try reader.api()
-        self.overrides =
-            try overrides.map { pair throws(ImportProblem) in try Overrides(pair.bytes, file: pair.file) }
-            ?? Overrides()
         let word = Self.words(of: api.title).first
         self.domain = domain ?? word.flatMap { $0.contains(where: \.isASCII) ? $0 : nil } ?? "api"
+        if let overrides { try take(overrides.bytes, overrides: overrides.file) }
+    }
+
+    /// Takes the overrides of a file.
+    package func take(_ bytes: [UInt8], overrides file: String) throws(ImportProblem) {
+        overrides = try Overrides(bytes, file: file)
     }
 
     /// The words of a title by which its domain may be named.

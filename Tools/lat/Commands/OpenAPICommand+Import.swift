@@ -17,11 +17,9 @@ extension OpenAPICommand {
             if !hasChoice { return try list(importer, console) }
             throw UsageError("Sources has no single target; name the folder of the Swift files with --to DIR")
         }
-        let stateFile = "\(folder)/\(domain).openapi.json"
-        var state =
-            try Self.text(of: stateFile).map { text throws(ImportProblem) in
-                try ImportState(text, file: stateFile)
-            } ?? ImportState()
+        let stateFile = Self.stateFile(of: domain, in: folder)
+        var state = try Self.state(stateFile) ?? ImportState()
+        try takeOverrides(of: state, importer)
         if arguments.value(Self.domain) == nil, let doubt = importer.doubt(after: state) {
             throw UsageError(SafeText.line(doubt))
         }
@@ -68,6 +66,7 @@ extension OpenAPICommand {
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
         state.table = result.table.json
         state.title = importer.title
+        state.overrides = arguments.value(Self.overrides) ?? state.overrides
         state.keepsAdditional = result.keepsAdditional
         writes.append((table.path, editor.text))
         writes.append((stateFile, state.text))
@@ -172,9 +171,16 @@ extension OpenAPICommand {
         return MessageDigest.hexadecimal((try? MessageDigest.of(Array(bytes), .sha256)) ?? [])
     }
 
+    static func stateFile(of domain: String, in folder: String) -> String { "\(folder)/\(domain).openapi.json" }
+
+    /// The state in a file; `nil` if there is none.
+    static func state(_ file: String) throws(ImportProblem) -> ImportState? {
+        try text(of: file).map { text throws(ImportProblem) in try ImportState(text, file: file) }
+    }
+
     /// The folders with the state of an import of a domain, at most six levels below the working directory.
-    private static func folders(of domain: String) -> [String] {
-        tree(".").filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+    static func folders(of domain: String) -> [String] {
+        tree(".").filter { access(stateFile(of: domain, in: $0), F_OK) == 0 }
     }
 
     /// A folder and those at most six levels below it.

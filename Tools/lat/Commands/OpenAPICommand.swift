@@ -29,7 +29,7 @@ struct OpenAPICommand: Command {
         help: "The folder of the Swift files. Default: that of the last import, else one of the only target in Sources."
     )
     static let overrides = Option(
-        "--overrides", value: "FILE", help: "Names and types by JSON pointer, in JSON5.")
+        "--overrides", value: "FILE", help: "Names and types by JSON pointer, in JSON5. Later imports use it again.")
     static let isPublic = Option("--public", help: "Makes the Swift types public.")
     static let examples = Option(
         "--examples", value: "DIR", help: "Writes the document's example replies there, for the row key simulation.")
@@ -144,13 +144,24 @@ struct OpenAPICommand: Command {
         return String(cString: real)
     }
 
-    private static func bytes(of path: String, _ kind: String) throws(ImportProblem) -> [UInt8] {
+    /// Gives importers the overrides of the last import, unless this command names others.
+    func takeOverrides(of state: ImportState, _ importers: OpenAPIImporter...) throws(ImportProblem) {
+        guard arguments.value(Self.overrides) == nil, let file = state.overrides else { return }
+        let bytes = try Self.bytes(
+            of: file, "a file of overrides", advice: "the last import used it: restore it, or name one with --overrides"
+        )
+        for importer in importers { try importer.take(bytes, overrides: file) }
+    }
+
+    private static func bytes(
+        of path: String, _ kind: String, advice: String = "name a file that can be read"
+    ) throws(ImportProblem) -> [UInt8] {
         do throws(SourceFile.Problem) {
             return try SourceFile.bytes(of: path, limit: OpenAPIImporter.byteLimit, kind: kind)
         } catch {
             let isLarge = error.reason.hasPrefix("is larger")
-            let advice = isLarge ? "split it into files that refer to each other" : "name a file that can be read"
-            throw ImportProblem("\(SafeText.line(path)) \(error.reason); \(advice)")
+            let step = isLarge ? "split it into files that refer to each other" : advice
+            throw ImportProblem("\(SafeText.line(path)) \(error.reason); \(step)")
         }
     }
 
