@@ -53,9 +53,11 @@ final class Planner {
         guard try addParameters(to: &plan) else { return nil }
         try addBody(to: &plan)
         try addReplies(to: &plan)
-        do throws(PathTemplate.Problem) { _ = try PathTemplate(plan.path) } catch {
-            skipped.append((head.address, "the path cannot be called: \(error.reason)"))
-            types.warn(head.spot, "\(head.address) is left out: \(error.reason)")
+        var reason = HTTPAddress.isAbsolute(plan.path) ? "it is an address of its own" : nil
+        do throws(PathTemplate.Problem) { _ = try PathTemplate(plan.path) } catch { reason = error.reason }
+        if let reason {
+            skipped.append((head.address, "the path cannot be called: \(reason)"))
+            types.warn(head.spot, "\(head.address) is left out: \(reason)")
             return nil
         }
         RowSettings.add(to: &plan, api)

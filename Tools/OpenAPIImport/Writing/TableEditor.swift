@@ -26,6 +26,7 @@ package struct TableEditor {
         self.restored = restored
         guard let text else {
             self.text = Self.fresh(new)
+            if let problem = Self.problem(of: self.text, file) { throw Self.refusal(file, problem) }
             document = JSON5Document([], name: file)
             added = [new.domain] + new.rows.map(\.name)
             return
@@ -49,12 +50,19 @@ package struct TableEditor {
         guard let problem = Self.problem(of: self.text, file) else { return }
         // Lines of the table as it was, where its mistake is not that of the new rows.
         if let old = Self.problem(of: text, file) { throw ImportProblem("\(old); correct the table, and import again") }
-        throw ImportProblem("\(file) would not be valid with the new rows: \(problem); correct the table first")
+        throw Self.refusal(file, problem)
+    }
+
+    /// For rows that the table cannot have.
+    private static func refusal(_ file: String, _ problem: Substring) -> ImportProblem {
+        ImportProblem(
+            "\(file) would not be valid with the new rows: \(problem); correct the document, or choose without what it names"
+        )
     }
 
     private static func problem(of text: String, _ file: String) -> Substring? {
         do {
-            _ = try DomainTable(json5: text, name: file)
+            _ = try DomainTable(json5: text, name: file, environment: nil)
             return nil
         } catch {
             return firstLine(error.message)
