@@ -195,8 +195,45 @@ import Testing
         #expect(editor.text == text)
         #expect(
             editor.kept == [
-                "zoo is in the table already, and stays as it is", "zoo.a is in the table already, and stays as it is",
+                "zoo is in the table already, and stays as it is; the document says baseURL: \"https://zoo.example.org\"",
+                "zoo.a is in the table already, and stays as it is; the document says path: \"/a\"",
             ])
+    }
+
+    @Test func rowsSayWhatAnotherRowOfTheirDomainDoesNot() throws {
+        func query(_ parameter: String) -> String {
+            """
+            {"parameters": [{"name": "ids", "in": "query", "schema": {"type": "\(parameter)"}}], "security": [{"k": []}],
+            "responses": {"200": {"description": ""}}, "operationId":
+            """
+        }
+        let document = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example.org"}], "paths": {
+            "/a": {"get": \(query("array")) "a"}}, "/b": {"get": \(query("string")) "b"}}},
+            "security": [{"k": []}],
+            "components": {"securitySchemes": {"k": {"type": "apiKey", "in": "header", "name": "X-Zoo"}}}}
+            """
+        let new = try OpenAPIImporter.of(document).run(choosing: .all).table
+        let bare = "{ domains: { zoo: { baseURL: \"http://mine\" } } }"
+        let editor = try edited(bare, nil, new)
+        let words = editor.text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(words.contains(#"zoo: { baseURL: "http://mine" }"#), "\(words)")
+        let added = #"authenticator: "k", secretHeaders: ["X-Zoo"]"#
+        #expect(
+            words.contains(#"parameters: { ids: "array?" } }, \#(added), query: { arrays: "repeated" }"#), "\(words)")
+        #expect(words.contains(#"parameters: { ids: "string?" } }, \#(added) }"#), "\(words)")
+        #expect(try DomainTable(json5: editor.text, environment: nil).serverNames.count == 2)
+        #expect(
+            editor.kept == [
+                "zoo is in the table already, and stays as it is; the document says baseURL: \"https://zoo.example.org\", "
+                    + "authenticator: \"k\", secretHeaders: [\"X-Zoo\"], query: { arrays: \"repeated\" }"
+            ])
+        // The next import does the same, and what the row of the domain says itself is not said again.
+        let again = try TableEditor(editor.text, file: "t.json5", base: editor.table.json, new: new)
+        #expect(again.text == editor.text && again.kept.isEmpty && again.table.json == editor.table.json)
+        let own = "baseURL: \"http://mine\", authenticator: \"mine\", query: { arrays: \"repeated\" }"
+        let beside = try edited("{ domains: { zoo: { \(own) } } }", nil, new)
+        #expect(!beside.text.contains("\"k\"") && !beside.text.contains("ids: \"array?\" }, query"))
     }
 
     @Test(arguments: ["{ domains: ", "[]", #"{ servers: { "x": { domain: "nowhere", path: "x" } } }"#])

@@ -12,6 +12,9 @@ package struct TableEditor {
     /// Where the document and a person say different things, and the person's word stands.
     package private(set) var kept: [String] = []
 
+    /// The rows as they were written.
+    package private(set) var table: ImportedTable
+
     private let restored: Set<String>
     private let document: JSON5Document
     private var edits: [(range: Range<Int>, text: String)] = []
@@ -24,6 +27,7 @@ package struct TableEditor {
         _ text: String?, file: String, base: JSONValue?, new: ImportedTable, restoring restored: Set<String> = []
     ) throws(ImportProblem) {
         self.restored = restored
+        table = new
         guard let text else {
             self.text = Self.fresh(new)
             if let problem = Self.problem(of: self.text, file) { throw Self.refusal(file, problem) }
@@ -37,8 +41,13 @@ package struct TableEditor {
             let reason = document.diagnostics.first?.description ?? "\(file) is not an object"
             throw ImportProblem("\(Self.firstLine(reason)); correct the table, and import again")
         }
+        if base?["domain"] == nil || base?["foreign"]?.bool == true, case .object(let domains)? = members["domains"],
+            let own = domains[new.domain]
+        {
+            table = new.beside(JSONValue(own))
+        }
         merge("domains", [(new.domain, new.domainRow)], base?["domain"].map { [new.domain: $0] } ?? [:], members, root)
-        merge("servers", new.rows, base?["rows"]?.object ?? [:], members, root)
+        merge("servers", table.rows, base?["rows"]?.object ?? [:], members, root)
         var bytes = Array(text.utf8)
         // Of two insertions at one place, the first stands before the second.
         for (_, edit) in edits.enumerated().sorted(by: {
@@ -128,10 +137,12 @@ package struct TableEditor {
     private mutating func update(_ row: JSON5Member, _ base: JSONValue?, _ new: Node) {
         guard case .object(let members) = row.value.value else { return }
         guard let base else {
-            if JSONValue(row.value.value) != new.json {
-                kept.append("\(row.key) is in the table already, and stays as it is")
+            let others = zip(new.members?.names ?? [], new.members?.values ?? []).filter { name, value in
+                members[name].map { JSONValue($0) } != value.json
             }
-            return
+            guard !others.isEmpty else { return }
+            let words = others.map { "\($0): \(JSON5Text.inline($1))" }.joined(separator: ", ")
+            return kept.append("\(row.key) is in the table already, and stays as it is; the document says \(words)")
         }
         if edit(row.value, members, base, new, row.key) { changed.append(row.key) }
     }
@@ -295,4 +306,8 @@ package struct TableEditor {
         let lineStart = bytes[..<offset].lastIndex { $0 == 0x0A }.map { $0 + 1 } ?? 0
         return String(decoding: bytes[lineStart...].prefix { $0 == 0x20 || $0 == 0x09 }, as: UTF8.self)
     }
+}
+
+extension [JSON5Member] {
+    fileprivate subscript(name: String) -> JSON5Node.Value? { first { $0.key == name }?.value.value }
 }

@@ -64,7 +64,7 @@ extension OpenAPICommand {
         try Self.refuseEdited(result.files + removed.map { ($0, nil) }, state, in: folder)
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
-        state.table = result.table.json
+        state.table = editor.table.json
         state.title = importer.title
         state.overrides = arguments.value(Self.overrides) ?? state.overrides
         state.keepsAdditional = result.keepsAdditional
