@@ -142,7 +142,15 @@ final class APIReader {
                 warn(spot, "\(field) is no name of a header field, so it is not among the secretHeaders")
                 isHeader = false
             }
-            return SecurityScheme(name: name, header: isHeader ? field : nil, words: words)
+            // Swagger 2.0 has the only flow in the scheme itself.
+            let flows = node["flows"]?.members?.values ?? []
+            let addresses = (flows + [node]).flatMap { flow in
+                ["authorizationUrl", "deviceAuthorizationUrl", "tokenUrl", "refreshUrl", "openIdConnectUrl"].compactMap
+                {
+                    flow[$0]?.text
+                }
+            }
+            return SecurityScheme(name: name, header: isHeader ? field : nil, words: words, addresses: addresses)
         }
     }
 
