@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func overridesAreUsedAgain() async throws {
-        try write(#"{ "#/paths/~1food/put": { name: "GiveFood" } }"#, "names.json5")
+        try write(##"{ "#/paths/~1food/put": { name: "GiveFood" } }"##, "names.json5")
         _ = try await openapi("import", "zoo.yaml", "--all", "--overrides", "names.json5")
         let again = try await openapi("import", "zoo.yaml")
         #expect(again.text == "zoo: 2 calls\nnothing has changed\n")
@@ -190,7 +190,7 @@ import Testing
         let difference = try await openapi("diff", "zoo.yaml", "new.yaml")
         #expect(difference.text.contains("(used by zoo.giveFood)"), "\(difference.text)")
         // Another file replaces them, and one that is gone is an error.
-        try write(#"{ "#/paths/~1food/put": { name: "Serve" } }"#, "others.json5")
+        try write(##"{ "#/paths/~1food/put": { name: "Serve" } }"##, "others.json5")
         _ = try await openapi("import", "zoo.yaml", "--overrides", "others.json5")
         #expect(try text("Sources/App/Zoo/ZooFood.swift").contains("struct Serve:"))
         try FileManager.default.removeItem(atPath: folder.path(of: "others.json5"))
@@ -198,7 +198,8 @@ import Testing
         #expect(
             refused.exitCode == 2
                 && refused.err
-                    == "lat: others.json5 is not there; the last import used it: restore it, or name one with --overrides\n")
+                    == "lat: others.json5 is not there; the last import used it: restore it, or name one with --overrides\n"
+        )
     }
 
     @Test func dryRunWritesNothing() async throws {
