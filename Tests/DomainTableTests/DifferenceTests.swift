@@ -60,6 +60,11 @@ import Testing
             changed.rows.first?.values.map(\.path) == [["headers", "timeout"], ["parameters", "delay"], ["ttl"]])
     }
 
+    @Test func secretParametersOfURLsAreHidden() {
+        let texts = ["/a/{id}?token=SECRET&b=1", "http://u:SECRET@h/a?b=1&api_key=SECRET"].map(HTTPAddress.redacted)
+        #expect(texts == ["/a/{id}?token=***&b=1", "http://u:***@h/a?b=1&api_key=***"])
+    }
+
     @Test func passwordsOfURLsAreHidden() {
         let difference = difference(
             "{ domains: { a: { mirrors: ['http://u:one@h'] } } }", "{ domains: { a: { mirrors: ['http://u:two@h'] } } }"

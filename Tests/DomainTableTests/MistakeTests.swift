@@ -159,6 +159,23 @@ struct ExcerptTests {
         }
     }
 
+    @Test(arguments: [
+        "headers: { Authorization: \"Bearer SECRET\n\" }", #"headers: { "X-Zoo": 'SECRET' }, oops: 1"#,
+        #"headers: { cookie: ["a=SECRET", /* "b" */ 'c=SECRET'] }"#,
+        #"oauth2: { secret: "SECRET" }"#, #"parameters: { api_key: "SECRET", key: "SECRET" }, oops: 1"#,
+        #"baseURL: "http://h/a?b=1&access%5Ftoken=SECRET&c=2", oops: 1"#, #"baseURL: "http://h/{a}?token=SECRET""#,
+    ]) func secretsOfRowsAreNotShown(_ text: String) {
+        let table = "{ domains: { d: { secretHeaders: ['X-Zoo'], timeout: \"1s\",\n \(text) } } }"
+        let diagnostics = DomainTableFile.read(Array(table.utf8), name: "t").diagnostics
+        #expect(!diagnostics.isEmpty && !diagnostics.contains { $0.description.contains("SECRET") }, "\(diagnostics)")
+        #expect(diagnostics.contains { $0.excerpt[0].contains("******") }, "\(diagnostics)")
+    }
+
+    @Test func otherValuesAreShown() {
+        let line = " keys: [1], tokens: \"a?b=1\", codes: { \"x\": \"y\" }, \"secretHeaders\": [\"X-Zoo\"], oops: 1"
+        #expect(excerpt("{ domains: { d: { baseURL: \"http://h\",\n\(line) } } }")[0].hasPrefix(line))
+    }
+
     @Test func controlCharactersAreNotShown() {
         let lines = excerpt("{ domains: 5, \"\u{1B}[31m\": 1 }")
         #expect(!lines.joined().contains("\u{1B}"))

@@ -213,6 +213,20 @@ struct WatcherTests {
         #expect(try port(watcher.current) == 2)
     }
 
+    @Test func refusedFileIsLoadedWhenTheEnvironmentIsTakenBack() async throws {
+        let path = try write("{ domains: { a: { baseURL: 'http://h:1', environments: { dev: 'http://h:2' } } } }")
+        let watcher = try DomainTableWatcher(contentsOf: path, environment: "dev")
+        var events = watcher.events.makeAsyncIterator()
+        try write(text(3))
+        _ = await expectRejection(&events)
+        // Another change is no reason to refuse it once more.
+        try watcher.update { table throws(NetworkError) in try table.setBaseURL("http://h:9", forDomain: "a") }
+        try watcher.update { table throws(NetworkError) in try table.setBaseURL(nil, forDomain: "a") }
+        watcher.update { $0.environment = nil }
+        try await expect(3, &events)
+        #expect(try port(watcher.current) == 3)
+    }
+
     @Test func changesInCodeSurviveAReload() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)

@@ -113,6 +113,95 @@ import Testing
         }
     }
 
+    @Test func anotherAPIDoesNotTakeTheDomainOfTheFirst() async throws {
+        try write(Self.document.replacing("Zoo API", with: "Acme Orders API"), "orders.yaml")
+        let users = Self.document.replacing("Zoo API", with: "Acme Users API").replacing("/animals", with: "/users")
+            .replacing("listAnimals", with: "listUsers").replacing("[Animals]", with: "[Users]")
+        try write(users.replacing("/food", with: "/groups").replacing("feed", with: "addGroup"), "users.yaml")
+        _ = try await openapi("import", "orders.yaml", "--all")
+        let before = try files()
+        for choice in [["--all"], []] {
+            let result = try await LatProcess.run(["openapi", "import", "users.yaml"] + choice, in: folder.path)
+            #expect(result.exitCode == 2)
+            #expect(
+                result.err
+                    == "lat: acme was imported from \"Acme Orders API\", and \"Acme Users API\" has none of its calls; "
+                    + "name another API with --domain users, or confirm a new version with --domain acme\n")
+        }
+        #expect(try files() == before)
+        let beside = try await openapi("import", "users.yaml", "--all", "--domain", "users")
+        #expect(
+            beside.exitCode == 0 && beside.text.contains("new in the table: users, users.listUsers, users.addGroup"))
+        #expect(try text("Config/domains.json5").contains("\"acme.listAnimals\""))
+        // A new version may have another title, and other names.
+        try write(
+            users.replacing("/users", with: "/animals").replacing("feed", with: "giveFood"), "orders.yaml")
+        #expect(try await openapi("import", "orders.yaml").exitCode == 0)
+        let replaced = try await openapi("import", "users.yaml", "--domain", "acme")
+        #expect(replaced.exitCode == 0 && replaced.text.contains("removed in the table: acme."), "\(replaced.text)")
+    }
+
+    @Test(arguments: [["--tags", "Animals,Food"], ["--operations", "listAnimals,feed"]])
+    func whatIsGoneFromTheDocumentLeavesTheChoice(_ choice: [String]) async throws {
+        _ = try await LatProcess.run(["openapi", "import", "zoo.yaml"] + choice, in: folder.path)
+        let whole = Self.document.split(separator: "\n", omittingEmptySubsequences: false)
+        try write(
+            whole.filter { !$0.contains("feed") && !$0.contains("/food") }.joined(separator: "\n")
+                .replacing("/animals", with: "/beasts"), "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml")
+        #expect(result.exitCode == 0)
+        let word = choice[0] == "--tags" ? "tag Food" : "operation feed"
+        #expect(
+            result.err.hasSuffix(
+                "the document has no \(word) any more; it leaves the choice, and its rows are removed\n"),
+            "\(result.err)")
+        #expect(result.text.contains("changed in the table: zoo.listAnimals\nremoved in the table: zoo.feed"))
+        #expect(result.text.contains("removed Sources/App/Zoo/ZooFood.swift"))
+        let again = try await openapi("import", "zoo.yaml")
+        #expect(again.err.isEmpty && again.text == "zoo: 1 call\nnothing has changed\n", "\(again.text)")
+        // What this command names must be there.
+        #expect(try await openapi("import", "zoo.yaml", "--tags", "Food").exitCode == 2)
+    }
+
+    @Test func nothingLeftOfTheChoiceIsAnError() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--tags", "Food")
+        try write(Self.document.replacing("[Food]", with: "[Meals]"), "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml")
+        #expect(result.exitCode == 2)
+        #expect(
+            result.err == "lat: the document has nothing of the choice any more: tag Food; choose anew with --tags, "
+                + "--operations or --all\n")
+        #expect(try await openapi("import", "zoo.yaml", "--tags", "Meals").exitCode == 0)
+    }
+
+    @Test func onlyTakesTheEarlierChoiceBack() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let result = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--only")
+        #expect(result.exitCode == 0 && result.text.contains("removed in the table: zoo.feed"), "\(result.text)")
+        #expect(try await openapi("import", "zoo.yaml").text == "zoo: 1 call\nnothing has changed\n")
+    }
+
+    @Test func overridesAreUsedAgain() async throws {
+        try write(##"{ "#/paths/~1food/put": { name: "GiveFood" } }"##, "names.json5")
+        _ = try await openapi("import", "zoo.yaml", "--all", "--overrides", "names.json5")
+        let again = try await openapi("import", "zoo.yaml")
+        #expect(again.text == "zoo: 2 calls\nnothing has changed\n")
+        try write(Self.document.replacing("/food:", with: "/meals:"), "new.yaml")
+        let difference = try await openapi("diff", "zoo.yaml", "new.yaml")
+        #expect(difference.text.contains("(used by zoo.giveFood)"), "\(difference.text)")
+        // Another file replaces them, and one that is gone is an error.
+        try write(##"{ "#/paths/~1food/put": { name: "Serve" } }"##, "others.json5")
+        _ = try await openapi("import", "zoo.yaml", "--overrides", "others.json5")
+        #expect(try text("Sources/App/Zoo/ZooFood.swift").contains("struct Serve:"))
+        try FileManager.default.removeItem(atPath: folder.path(of: "others.json5"))
+        let refused = try await openapi("import", "zoo.yaml")
+        #expect(
+            refused.exitCode == 2
+                && refused.err
+                    == "lat: others.json5 is not there; the last import used it: restore it, or name one with --overrides\n"
+        )
+    }
+
     @Test func dryRunWritesNothing() async throws {
         let result = try await openapi("import", "zoo.yaml", "--all", "--dry-run")
         #expect(result.exitCode == 0 && result.text.contains("would write Config/domains.json5"))
@@ -137,6 +226,7 @@ import Testing
         (["import", "no.yaml"], "no.yaml is not there; name a file that can be read"),
         (["import", "zoo.yaml", "--all", "--tags", "A"], "--tags"),
         (["import", "zoo.yaml", "--tags", "Animal"], "no operation has the tag Animal; did you mean Animals?"),
+        (["import", "zoo.yaml", "--only"], "--only needs --tags or --operations"),
         (["import", "zoo.yaml", "--all", "--domain", "a b"], "--domain \"a b\" is no name"),
         (["diff", "zoo.yaml"], "two documents are needed; write lat openapi diff OLD NEW"),
         (["export"], "lat openapi knows no \"export\"; "),
@@ -187,6 +277,23 @@ import Testing
         #expect(try text("Config/domains.json5").contains("/food"))
         try FileManager.default.removeItem(atPath: folder.path(of: food))
         #expect(try await openapi("import", "zoo.yaml").exitCode == 0)
+    }
+
+    @Test func editedSwiftFileIsNotRemoved() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--all")
+        let food = "Sources/App/Zoo/ZooFood.swift"
+        let made = try text(food)
+        try write(made + "extension Feed { var mine: Int { 1 } }\n", food)
+        try write(Self.document.replacing("tags: [Food]", with: "tags: [Animals]"), "zoo.yaml")
+        let before = try files().map { try text($0) }
+        let refused = try await openapi("import", "zoo.yaml")
+        #expect(refused.exitCode == 2, "\(refused.text)")
+        #expect(refused.err.contains("\(food) was edited, and the import would remove it; "), "\(refused.err)")
+        #expect(try files().map { try text($0) } == before)
+        // White space is no edit.
+        try write(made.replacing("    ", with: "  "), food)
+        #expect(try await openapi("import", "zoo.yaml").text.contains("removed \(food)"))
+        #expect(try !files().contains(food))
     }
 
     @Test func deletedRowComesBackWhenItIsNamed() async throws {

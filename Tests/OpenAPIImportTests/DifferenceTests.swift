@@ -164,6 +164,34 @@ import Testing
         #expect(receiving == ["\(word(received)) OrderReply: \(line)"])
     }
 
+    private static let key = #"{"type": "apiKey", "in": "header", "name": "X-Key"}"#
+    private static let oauth =
+        #"{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://a.example/t"}}}"#
+
+    @Test(arguments: [
+        (
+            key, key.replacing("X-Key", with: "X-Key2"),
+            "Key is a key in the header X-Key2, was a key in the header X-Key"
+        ),
+        (key, key.replacing("header", with: "query"), "Key is a key in the query X-Key, was a key in the header X-Key"),
+        (key, #"{"type": "http", "scheme": "bearer"}"#, "Key is HTTP bearer, was a key in the header X-Key"),
+        (
+            oauth, oauth.replacing("/t", with: "/token"),
+            "the addresses of Key are https://a.example/token, were https://a.example/t"
+        ),
+    ]) func anotherWayOfAuthenticationBreaks(_ old: String, _ new: String, _ text: String) throws {
+        func changes(_ security: String) throws -> DocumentDifference {
+            let shop = Shop(security: #""security": \#(security),"#).text
+            return try DocumentDifference(
+                from: .of(shop.replacing(Self.key, with: old)), to: .of(shop.replacing(Self.key, with: new)))
+        }
+        let difference = try changes(#"[{"Key": []}]"#)
+        #expect(difference.changes.map(\.text) == [text])
+        #expect(difference.changes.allSatisfy { $0.isBreaking && $0.subject == "shop" && $0.rows == ["shop.order"] })
+        // A scheme that no call uses does not count.
+        #expect(try changes("[{}]").changes.isEmpty)
+    }
+
     @Test func valueThatIsGoneBreaksWhoSends() throws {
         let (old, new) = (#"{"enum": ["x", "y"]}"#, #"{"enum": ["y", "z"]}"#)
         let object = { (schema: String) in #"{"type": "object", "properties": {"a": \#(schema)}}"# }

@@ -114,6 +114,22 @@ import Testing
         #expect(text.contains("    var a: String\n") && text.contains("    var b: String?\n"))
     }
 
+    /// With each level, twice as many ways lead to the last schema.
+    @Test(.timeLimit(.minutes(1)), arguments: ["allOf", "oneOf", "anyOf"])
+    func partsThatAreRepeatedCountOnce(_ word: String) throws {
+        func part(_ name: String) -> String { ##"{"$ref": "#/components/schemas/\##(name)"}"## }
+        let schemas = (0..<60).flatMap { level in
+            ["A", "B"].map {
+                #""\#($0)\#(level)": {"\#(word)": [\#(part("A\(level + 1)")), \#(part("B\(level + 1)"))]}"#
+            }
+        }
+        let last = [("A60", "x"), ("B60", "y")].map { name, member in
+            #""\#(name)": {"type": "object", "required": ["\#(member)"], "properties": {"\#(member)": {"type": "string"}}}"#
+        }
+        let text = try swift(part("A0"), more: (schemas + last).joined(separator: ", "))
+        #expect(text.contains("    var x: String\n") && text.contains("    var y: String\n"))
+    }
+
     /// `true` means the same as nothing. Where it is the habit of a document, it says nothing of a schema.
     @Test(arguments: [(9, true), (10, false)])
     func anyMembersCountUnlessMostSchemasHaveThem(_ count: Int, _ isThere: Bool) throws {

@@ -101,6 +101,59 @@ import Testing
         #expect(editor.kept == ["zoo.b is not in the document any more; it has a comment, and stays"])
     }
 
+    @Test func commentsInAValueStay() throws {
+        func zoo(_ environments: [(String, String)], _ statuses: [Int]) -> ImportedTable {
+            let domain: [(String, Node)] = [
+                ("baseURL", .text("https://zoo.example.org")),
+                ("environments", .object(environments.map { ($0.0, .text($0.1)) })),
+            ]
+            let documented = Node.object([("statuses", .array(statuses.map { Node(.number("\($0)")) }))])
+            let row: [(String, Node)] = [
+                ("domain", .text("zoo")), ("path", .text("/a")), ("documented", documented),
+            ]
+            return ImportedTable(
+                domain: "zoo", domainRow: .object(domain), rows: [("zoo.a", .object(row))], comment: "")
+        }
+        let old = zoo(
+            [("staging", "https://s.example.org"), ("dev", "https://d.example.org"), ("qa", "https://q.example.org")],
+            [200, 404])
+        let text = """
+            {
+              domains: {
+                zoo: {
+                  baseURL: "https://zoo.example.org",
+                  environments: {
+                    // Ask Ada before you use it.
+                    staging: "https://s.example.org", // VPN only
+                    dev: "https://d.example.org",
+                    qa: "https://q.example.org",
+                  },
+                },
+              },
+              servers: {
+                "zoo.a": { domain: "zoo", path: "/a", documented: { statuses: [200, /* ticket 7 */ 404] } },
+              },
+            }
+
+            """
+        let new = zoo(
+            [
+                ("staging", "https://s2.example.org"), ("dev", "https://d2.example.org"),
+                ("new", "https://n.example.org"),
+            ],
+            [200, 404, 409])
+        let editor = try edited(text, old, new)
+        #expect(
+            editor.text
+                == text.replacing("https://s.", with: "https://s2.").replacing("https://d.", with: "https://d2.")
+                .replacing("qa: \"https://q", with: "new: \"https://n"))
+        #expect(editor.changed == ["zoo"] && editor.removed.isEmpty)
+        #expect(
+            editor.kept == [
+                "zoo.a.documented: the document says statuses: [200, 404, 409], and the table has a comment there"
+            ])
+    }
+
     @Test func rowsJoinTableOfSomebodyElse() throws {
         let text = """
             // Ours.
@@ -142,8 +195,45 @@ import Testing
         #expect(editor.text == text)
         #expect(
             editor.kept == [
-                "zoo is in the table already, and stays as it is", "zoo.a is in the table already, and stays as it is",
+                "zoo is in the table already, and stays as it is; the document says baseURL: \"https://zoo.example.org\"",
+                "zoo.a is in the table already, and stays as it is; the document says path: \"/a\"",
             ])
+    }
+
+    @Test func rowsSayWhatAnotherRowOfTheirDomainDoesNot() throws {
+        func query(_ parameter: String) -> String {
+            """
+            {"parameters": [{"name": "ids", "in": "query", "schema": {"type": "\(parameter)"}}], "security": [{"k": []}],
+            "responses": {"200": {"description": ""}}, "operationId":
+            """
+        }
+        let document = """
+            {"openapi": "3.1.0", "info": {"title": "Zoo"}, "servers": [{"url": "https://zoo.example.org"}], "paths": {
+            "/a": {"get": \(query("array")) "a"}}, "/b": {"get": \(query("string")) "b"}}},
+            "security": [{"k": []}],
+            "components": {"securitySchemes": {"k": {"type": "apiKey", "in": "header", "name": "X-Zoo"}}}}
+            """
+        let new = try OpenAPIImporter.of(document).run(choosing: .all).table
+        let bare = "{ domains: { zoo: { baseURL: \"http://mine\" } } }"
+        let editor = try edited(bare, nil, new)
+        let words = editor.text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(words.contains(#"zoo: { baseURL: "http://mine" }"#), "\(words)")
+        let added = #"authenticator: "k", secretHeaders: ["X-Zoo"]"#
+        #expect(
+            words.contains(#"parameters: { ids: "array?" } }, \#(added), query: { arrays: "repeated" }"#), "\(words)")
+        #expect(words.contains(#"parameters: { ids: "string?" } }, \#(added) }"#), "\(words)")
+        #expect(try DomainTable(json5: editor.text, environment: nil).serverNames.count == 2)
+        #expect(
+            editor.kept == [
+                "zoo is in the table already, and stays as it is; the document says baseURL: \"https://zoo.example.org\", "
+                    + "authenticator: \"k\", secretHeaders: [\"X-Zoo\"], query: { arrays: \"repeated\" }"
+            ])
+        // The next import does the same, and what the row of the domain says itself is not said again.
+        let again = try TableEditor(editor.text, file: "t.json5", base: editor.table.json, new: new)
+        #expect(again.text == editor.text && again.kept.isEmpty && again.table.json == editor.table.json)
+        let own = "baseURL: \"http://mine\", authenticator: \"mine\", query: { arrays: \"repeated\" }"
+        let beside = try edited("{ domains: { zoo: { \(own) } } }", nil, new)
+        #expect(!beside.text.contains("\"k\"") && !beside.text.contains("ids: \"array?\" }, query"))
     }
 
     @Test(arguments: ["{ domains: ", "[]", #"{ servers: { "x": { domain: "nowhere", path: "x" } } }"#])
@@ -172,7 +262,7 @@ import Testing
         #expect(state.choose(all: false, tags: ["A"], operations: []) == .some(tags: ["A"], operations: []))
         state.table = first.json
         state.files = ["A.swift"]
-        state.keepsAdditional = false
+        (state.keepsAdditional, state.title, state.overrides) = (false, "Zoo", "o.json5")
         var again = try ImportState(state.text, file: "s")
         #expect(again.text == state.text && again.keepsAdditional == false)
         #expect(again.choose(all: false, tags: ["B"], operations: ["x"]) == .some(tags: ["A", "B"], operations: ["x"]))

@@ -7,6 +7,10 @@ package struct ImportState {
     package var operations: [String] = []
     package var isAll = false
     package var isPublic = false
+    /// The title of the document.
+    package var title: String?
+    /// The file of overrides.
+    package var overrides: String?
     /// ``OpenAPIImporter/Result/keepsAdditional`` of the first import; `nil` before it.
     package var keepsAdditional: Bool?
     /// ``ImportedTable/json``.
@@ -28,7 +32,7 @@ package struct ImportState {
         func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
         (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
         (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
-        keepsAdditional = json["additional"].bool
+        (title, overrides, keepsAdditional) = (json["title"].string, json["overrides"].string, json["additional"].bool)
         digests = (json["digests"].object ?? [:]).compactMapValues(\.string)
         self.table = table
     }
@@ -39,14 +43,24 @@ package struct ImportState {
             "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
             "digests": .object(digests.mapValues(JSONValue.string)), "table": table ?? .null,
             "additional": keepsAdditional.map(JSONValue.bool) ?? .null,
+            "title": title.map(JSONValue.string) ?? .null, "overrides": overrides.map(JSONValue.string) ?? .null,
         ]
         return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
     }
 
-    /// Adds a choice to those before. `nil` if nothing was ever chosen.
+    /// Takes out of the choice what a new version of the document does not have, and returns it.
+    package mutating func forget(missingIn importer: OpenAPIImporter) -> [String] {
+        let missing = importer.missing(tags, operations)
+        tags.removeAll(where: missing.tags.contains)
+        operations.removeAll(where: missing.operations.contains)
+        return isAll ? [] : missing.tags.map { "tag \($0)" } + missing.operations.map { "operation \($0)" }
+    }
+
+    /// Adds a choice to those before, or replaces them. `nil` if nothing is chosen.
     package mutating func choose(
-        all: Bool, tags: [String], operations: [String]
+        all: Bool, tags: [String], operations: [String], only: Bool = false
     ) -> OpenAPIImporter.Choice? {
+        if only { (isAll, self.tags, self.operations) = (false, [], []) }
         if all { isAll = true }
         self.tags += tags.filter { !self.tags.contains($0) }
         self.operations += operations.filter { !self.operations.contains($0) }

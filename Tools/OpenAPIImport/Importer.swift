@@ -44,7 +44,7 @@ package final class OpenAPIImporter {
     let reader: APIReader
     let api: API
     package let domain: String
-    private let overrides: Overrides
+    private var overrides = Overrides()
 
     /// - Parameters:
     ///   - bytes: the document.
@@ -58,24 +58,45 @@ package final class OpenAPIImporter {
     ) throws(ImportProblem) {
         reader = try APIReader(Documents(bytes, name: name, read: read))
         api = try reader.api()
-        self.overrides =
-            try overrides.map { pair throws(ImportProblem) in try Overrides(pair.bytes, file: pair.file) }
-            ?? Overrides()
-        self.domain = domain ?? Self.domain(of: api.title)
+        let word = Self.words(of: api.title).first
+        self.domain = domain ?? word.flatMap { $0.contains(where: \.isASCII) ? $0 : nil } ?? "api"
+        if let overrides { try take(overrides.bytes, overrides: overrides.file) }
     }
 
-    private static func domain(of title: String) -> String {
+    /// Takes the overrides of a file.
+    package func take(_ bytes: [UInt8], overrides file: String) throws(ImportProblem) {
+        overrides = try Overrides(bytes, file: file)
+    }
+
+    /// The words of a title by which its domain may be named.
+    private static func words(of title: String) -> [String] {
         let noise: Set<String> = [
             "api", "the", "rest", "openapi", "swagger", "http", "v1", "v2", "v3", "public", "preview",
         ]
         // A brand such as `OpenAI` is one word.
         let words = title.split { !$0.isLetter && !$0.isNumber }.map { $0.lowercased() }
-        let word = words.first { !noise.contains($0) && $0.first?.isLetter == true } ?? "api"
-        return String(word.unicodeScalars.filter { $0.isASCII }.map(Character.init)).isEmpty ? "api" : word
+        return words.filter { !noise.contains($0) && $0.first?.isLetter == true }
     }
 
     /// The title of the document.
     package var title: String { api.title }
+
+    /// Why this document may be that of another API than the one of the last import, whose domain it would take; `nil` if it
+    /// seems to be a version of it: one of the same title has some of its operations, one of another title half of them.
+    package func doubt(after state: ImportState) -> String? {
+        guard let rows = state.table?["rows"].object, !rows.isEmpty else { return nil }
+        let names = Set(api.heads.map { Planner.row(Planner.wanted($0, overrides), domain) })
+        let addresses = Set(api.heads.map(\.address))
+        let known = rows.count { name, row in
+            names.contains(name) || addresses.contains("\(row["method"].string ?? "") \(row["path"].string ?? "")")
+        }
+        guard known == 0 || title != state.title && 2 * known < rows.count else { return nil }
+        let origin = state.title.map { "\"\($0)\"" } ?? "another document"
+        let other = Self.words(of: title).first { $0 != domain && $0.allSatisfy(\.isASCII) } ?? "NAME"
+        return "\(domain) was imported from \(origin), and \"\(title)\" has "
+            + (known == 0 ? "none of its calls" : "only \(known) of its \(rows.count) calls")
+            + "; name another API with --domain \(other), or confirm a new version with --domain \(domain)"
+    }
 
     /// The operations by tag, in the order of the document: what there is to choose from.
     package var contents: [(tag: String, operations: [String])] {
@@ -216,12 +237,12 @@ package final class OpenAPIImporter {
 
     private func chosen(_ choice: Choice) throws(ImportProblem) -> [Int] {
         guard case .some(let tags, let operations) = choice else { return Array(api.heads.indices) }
-        let known = contents
-        for tag in tags where !known.contains(where: { $0.tag == tag }) {
-            let hint = Self.hint(tag, known.map(\.tag))
+        let missing = missing(tags, operations)
+        if let tag = missing.tags.first {
+            let hint = Self.hint(tag, contents.map(\.tag))
             throw ImportProblem("no operation has the tag \(tag)\(hint); without a choice, the tags are listed")
         }
-        for word in operations where !api.heads.contains(where: { $0.isNamed(word) }) {
+        if let word = missing.operations.first {
             let names = api.heads.map { $0.id ?? $0.address }
             throw ImportProblem(
                 "there is no operation \(word)\(Self.hint(word, names)); without a choice, they are listed")
@@ -231,6 +252,15 @@ package final class OpenAPIImporter {
             let own = head.tags.isEmpty ? ["(without a tag)"] : head.tags
             return own.contains(where: tags.contains) || operations.contains(where: head.isNamed)
         }
+    }
+
+    /// What the document does not have.
+    func missing(_ tags: [String], _ operations: [String]) -> (tags: [String], operations: [String]) {
+        let known = contents
+        return (
+            tags.filter { tag in !known.contains { $0.tag == tag } },
+            operations.filter { word in !api.heads.contains { $0.isNamed(word) } }
+        )
     }
 
     private static func hint(_ word: String, _ names: [String]) -> String {

@@ -102,6 +102,8 @@ struct SecurityScheme {
     var header: String?
     /// A few words for the comment of the domain.
     var words: String
+    /// Where tokens come from: the addresses of OAuth 2 and OpenID Connect.
+    var addresses: [String] = []
 }
 
 /// What a document has besides its operations.

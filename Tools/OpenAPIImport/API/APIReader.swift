@@ -1,3 +1,5 @@
+import DomainTables
+
 /// Reads a document: the list of its operations first, and the operations that were chosen then, so that a reference that
 /// leads nowhere disturbs only those who need it.
 final class APIReader {
@@ -45,6 +47,10 @@ final class APIReader {
                 }
             }
             for (name, spot) in resolved["additionalOperations"]?.members ?? [] {
+                guard HTTPText.isToken(name), name.uppercased() != "CONNECT" else {
+                    warn(spot, "a request cannot have the method \(name); the operation is left out")
+                    continue
+                }
                 if let head = try head(name, path, documents.resolved(spot), resolved) { heads.append(head) }
             }
         }
@@ -63,10 +69,28 @@ final class APIReader {
     }
 
     private func security(_ spot: Spot) -> [[String]]? {
-        spot.node["security"]?.array?.map { $0.members?.names ?? [] }
+        guard let sets = spot.node["security"]?.array?.map({ $0.members?.names ?? [] }) else { return nil }
+        let known = sets.filter { !$0.contains("") }
+        if known.count < sets.count { warn(spot, "a security scheme needs a name; what requires it is left out") }
+        return known.isEmpty && !sets.isEmpty ? nil : known
     }
 
+    /// The addresses that a table can have.
     private func servers(_ spot: Spot) -> [Server] {
+        allServers(spot).compactMap { server in
+            let url = String(server.url.reversed().drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace))
+            do throws(HTTPAddress.Problem) {
+                _ = try HTTPAddress(url.contains("://") ? url : "http://localhost/\(url)")
+                return Server(url: url, description: server.description)
+            } catch {
+                let reason = url.contains("{") ? "has a variable without a value" : error.reason
+                warn(spot["servers"] ?? spot, "the address \(url) \(reason); it is left out, so set it in the table")
+                return nil
+            }
+        }
+    }
+
+    private func allServers(_ spot: Spot) -> [Server] {
         if isSwagger {
             guard let host = spot.node["host"]?.text else {
                 return spot.node["basePath"]?.text.map { [Server(url: $0, description: nil)] } ?? []
@@ -81,7 +105,8 @@ final class APIReader {
             let variables = server["variables"]?.members ?? []
             func filled(_ values: [String: String]) -> String {
                 variables.reduce(url) { text, variable in
-                    let value = values[variable.name] ?? variable.spot.node["default"]?.text ?? ""
+                    let known = variable.spot.node["default"]?.text ?? variable.spot.node["enum"]?.strings.first
+                    guard let value = values[variable.name] ?? known else { return text }
                     return text.replacing("{\(variable.name)}", with: value)
                 }
             }
@@ -112,8 +137,20 @@ final class APIReader {
             case "mutualTLS": words = "a client certificate"
             default: words = node["type"]?.text ?? "of an unknown type"
             }
-            let isHeader = node["type"]?.text == "apiKey" && node["in"]?.text == "header"
-            return SecurityScheme(name: name, header: isHeader ? field : nil, words: words)
+            var isHeader = node["type"]?.text == "apiKey" && node["in"]?.text == "header"
+            if isHeader, !HTTPText.isToken(field) {
+                warn(spot, "\(field) is no name of a header field, so it is not among the secretHeaders")
+                isHeader = false
+            }
+            // Swagger 2.0 has the only flow in the scheme itself.
+            let flows = node["flows"]?.members?.values ?? []
+            let addresses = (flows + [node]).flatMap { flow in
+                ["authorizationUrl", "deviceAuthorizationUrl", "tokenUrl", "refreshUrl", "openIdConnectUrl"].compactMap
+                {
+                    flow[$0]?.text
+                }
+            }
+            return SecurityScheme(name: name, header: isHeader ? field : nil, words: words, addresses: addresses)
         }
     }
 
@@ -153,7 +190,10 @@ final class APIReader {
 
     private func parameter(_ spot: Spot) throws(ImportProblem) -> Parameter? {
         let node = spot.node
-        guard let name = node["name"]?.text, let location = Parameter.Location(rawValue: node["in"]?.text ?? "") else {
+        guard let name = node["name"]?.text, name.contains(where: { !$0.isWhitespace }), name != "[]",
+            let location = Parameter.Location(rawValue: node["in"]?.text ?? ""),
+            location != .header || HTTPText.isToken(name)
+        else {
             warn(spot, "a parameter needs a name, and in: query, header, path or cookie; it is left out")
             return nil
         }

@@ -19,6 +19,26 @@ extension DocumentDifference {
         }
     }
 
+    /// The security schemes that calls of the old document use. One that is gone or has another name shows in the calls.
+    mutating func compareSchemes(_ old: Side, _ new: Side) {
+        for before in old.schemes {
+            let rows = old.calls.filter { Self.authenticator($0, old) == before.name }.map(\.row)
+            guard !rows.isEmpty, let after = new.schemes.first(where: { $0.name == before.name }) else { continue }
+            if before.words != after.words {
+                add(old.domain, "\(before.name) is \(after.words), was \(before.words)", breaks: true, rows)
+            } else if Set(before.addresses) != Set(after.addresses) {
+                let texts = [after, before].map {
+                    $0.addresses.isEmpty ? "unknown" : $0.addresses.joined(separator: ", ")
+                }
+                add(old.domain, "the addresses of \(before.name) are \(texts[0]), were \(texts[1])", breaks: true, rows)
+            }
+        }
+    }
+
+    private static func authenticator(_ plan: EntityPlan, _ side: Side) -> String? {
+        (RowSettings.row(plan, domain: "")["authenticator"] ?? side.domainRow["authenticator"])?.string
+    }
+
     mutating func compareCalls(_ old: Side, _ new: Side) {
         let counts = [old, new].map { side in
             side.calls.compactMap(\.operation.head.id).reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
@@ -74,11 +94,7 @@ extension DocumentDifference {
     private mutating func compareRows(_ before: EntityPlan, _ after: EntityPlan, _ old: Side, _ new: Side) {
         let (name, rows) = (before.name, [before.row])
         let settings = (RowSettings.row(before, domain: ""), RowSettings.row(after, domain: ""))
-        let authenticators = (
-            settings.0["authenticator"] ?? old.domainRow["authenticator"],
-            settings.1["authenticator"] ?? new.domainRow["authenticator"]
-        )
-        let names = (authenticators.0?.string, authenticators.1?.string)
+        let names = (Self.authenticator(before, old), Self.authenticator(after, new))
         if names.0 != names.1 {
             let text = names.1.map { "the authenticator is \($0)" } ?? "no authenticator is needed"
             add(name, names.0.map { "\(text), was \($0)" } ?? text, breaks: names.1 != nil, rows)

@@ -21,6 +21,7 @@ package struct DocumentDifference {
         let old = try Side(old)
         let new = try Side(new, keepsAdditional: old.keepsAdditional)
         compareDomains(old, new)
+        compareSchemes(old, new)
         compareCalls(old, new)
         compareTypes(old, new)
     }
@@ -39,6 +40,7 @@ package struct DocumentDifference {
         var receivers: [String: [String]] = [:]
         let domain: String
         let domainRow: Node
+        let schemes: [SecurityScheme]
         let flattener: Flattener
         let keepsAdditional: Bool
 
@@ -48,6 +50,7 @@ package struct DocumentDifference {
             self.keepsAdditional = generation.keepsAdditional
             domain = importer.domain
             domainRow = generation.table.domainRow
+            schemes = importer.api.schemes
             flattener = Flattener(documents: importer.reader.documents)
             calls = generation.plans
             for plan in calls {

@@ -29,9 +29,13 @@ final class Planner {
                 types.warn(
                     head.spot, "something else has the name \(wanted), or in another case; this call is \(given)")
             }
-            let row = domain + "." + wanted.prefix(1).lowercased() + wanted.dropFirst()
-            return (given, rows.claim(SwiftName.rowName(row)))
+            return (given, rows.claim(Self.row(wanted, domain)))
         }
+    }
+
+    /// The row of a name that nothing else has.
+    static func row(_ name: String, _ domain: String) -> String {
+        SwiftName.rowName(domain + "." + name.prefix(1).lowercased() + name.dropFirst())
     }
 
     /// `GET /users/{id}/posts` is `getUsersByIdPosts`.
@@ -49,9 +53,11 @@ final class Planner {
         guard try addParameters(to: &plan) else { return nil }
         try addBody(to: &plan)
         try addReplies(to: &plan)
-        do throws(PathTemplate.Problem) { _ = try PathTemplate(plan.path) } catch {
-            skipped.append((head.address, "the path cannot be called: \(error.reason)"))
-            types.warn(head.spot, "\(head.address) is left out: \(error.reason)")
+        var reason = HTTPAddress.isAbsolute(plan.path) ? "it is an address of its own" : nil
+        do throws(PathTemplate.Problem) { _ = try PathTemplate(plan.path) } catch { reason = error.reason }
+        if let reason {
+            skipped.append((head.address, "the path cannot be called: \(reason)"))
+            types.warn(head.spot, "\(head.address) is left out: \(reason)")
             return nil
         }
         RowSettings.add(to: &plan, api) { types.warn(head.spot, $0) }

@@ -50,7 +50,10 @@ enum RowSettings {
             }
             if nodes.count == statuses.count { members.append(("statuses", .array(nodes))) }
         }
-        let parameters = plan.properties.filter { [.query, .body].contains($0.location) }.map(\.property)
+        let parameters = plan.properties.filter {
+            [.query, .body].contains($0.location) && !$0.property.member.isEmpty
+        }
+        .map(\.property)
         if !parameters.isEmpty {
             let types = parameters.map { property in
                 // Nobody has to be asked for the only value, and `null` is a value too.

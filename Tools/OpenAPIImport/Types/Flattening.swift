@@ -81,7 +81,8 @@ struct Flattener {
 
     func flat(_ spot: Spot) throws(ImportProblem) -> FlatSchema {
         var flat = FlatSchema()
-        try merge(spot, into: &flat, isTop: true, seen: [])
+        var done: Set<Spot.Key> = []
+        try merge(spot, into: &flat, isTop: true, seen: [], &done)
         flat.convertValues()
         return flat
     }
@@ -135,20 +136,24 @@ struct Flattener {
             || node["enum"]?.array?.map(\.isNull) == [true] || node["const"]?.isNull == true
     }
 
+    /// - Parameters:
+    ///   - seen: the schemas that this one is a part of.
+    ///   - done: the parts that are in already. Once more they would change nothing, and parts of parts double.
     private func merge(
-        _ spot: Spot, into flat: inout FlatSchema, isTop: Bool, seen: Set<Spot.Key>
+        _ spot: Spot, into flat: inout FlatSchema, isTop: Bool, seen: Set<Spot.Key>, _ done: inout Set<Spot.Key>
     ) throws(ImportProblem) {
         guard !seen.contains(spot.key) else {
             throw ImportProblem(
                 documents.place(of: spot), "this schema contains itself by allOf or $ref; take one of them out")
         }
+        guard done.insert(spot.key).inserted else { return }
         let seen = seen.union(CollectionOfOne(spot.key))
         let node = spot.node
-        for other in spot.others { try merge(other, into: &flat, isTop: false, seen: seen) }
+        for other in spot.others { try merge(other, into: &flat, isTop: false, seen: seen, &done) }
         if let reference = node["$ref"]?.string {
-            try merge(documents.target(of: reference, from: spot), into: &flat, isTop: isTop, seen: seen)
+            try merge(documents.target(of: reference, from: spot), into: &flat, isTop: isTop, seen: seen, &done)
         }
-        for part in spot["allOf"]?.elements ?? [] { try merge(part, into: &flat, isTop: false, seen: seen) }
+        for part in spot["allOf"]?.elements ?? [] { try merge(part, into: &flat, isTop: false, seen: seen, &done) }
 
         var types = Set(node["type"]?.strings ?? [])
         if types.remove("null") != nil { flat.isNullable = true }

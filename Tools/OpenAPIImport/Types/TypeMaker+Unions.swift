@@ -23,7 +23,8 @@ extension TypeMaker {
         }
         var isNullable = flat.isNullable
         var list: [Choice] = []
-        try collect(choices, base, into: &list, &isNullable, seen: [spot.key])
+        var seen: Set = [spot.key]
+        try collect(choices, base, into: &list, &isNullable, &seen)
         let objects = list.filter { $0.flat.isObject || !$0.flat.properties.isEmpty }
         // A union is declared before its choices are read, because they may contain it. Of scalars only, it may become one.
         guard !objects.isEmpty, list.count > 1 || isParent else {
@@ -80,8 +81,11 @@ extension TypeMaker {
     }
 
     /// The choices, with those of choices that have no name of their own in their place.
+    ///
+    /// - Parameter seen: those whose choices are in the list, or will be.
     private func collect(
-        _ choices: [Spot], _ base: FlatSchema, into list: inout [Choice], _ isNullable: inout Bool, seen: Set<Spot.Key>
+        _ choices: [Spot], _ base: FlatSchema, into list: inout [Choice], _ isNullable: inout Bool,
+        _ seen: inout Set<Spot.Key>
     ) throws(ImportProblem) {
         for choice in choices {
             let (target, isNull) = try flattener.named(choice)
@@ -92,7 +96,8 @@ extension TypeMaker {
             if let inner = flat.choices.first, flat.properties.isEmpty, flat.discriminator == nil,
                 try enumOfChoicesIsImpossible(inner)
             {
-                try collect(inner, base, into: &list, &isNullable, seen: seen.union(CollectionOfOne(target.key)))
+                seen.insert(target.key)
+                try collect(inner, base, into: &list, &isNullable, &seen)
                 continue
             }
             if !base.properties.isEmpty {

@@ -4,9 +4,15 @@ import HTTPCore
 package struct ImportedTable: Sendable {
     package let domain: String
     let domainRow: Node
-    let rows: [(name: String, row: Node)]
+    private(set) var rows: [(name: String, row: Node)]
     /// The security schemes in words.
     let comment: String
+    /// Whether somebody else has written the row of the domain.
+    private var isForeign = false
+
+    init(domain: String, domainRow: Node, rows: [(name: String, row: Node)], comment: String) {
+        (self.domain, self.domainRow, self.rows, self.comment) = (domain, domainRow, rows, comment)
+    }
 
     /// The names of the authenticators in the rows.
     var authenticators: Set<String> {
@@ -16,7 +22,36 @@ package struct ImportedTable: Sendable {
     /// Names and values, for the next import: what differs from them was edited by a person.
     package var json: JSONValue {
         let rows = JSONValue.object(Dictionary(self.rows.map { ($0.name, $0.row.json) }) { first, _ in first })
-        return ["domain": domainRow.json, "rows": rows]
+        return ["domain": domainRow.json, "rows": rows, "foreign": .bool(isForeign)]
+    }
+
+    /// The rows beside a row of the domain that somebody else has written, for other rows too: what it does not say of lists,
+    /// tokens and secrets, the rows of the calls say themselves.
+    func beside(_ own: JSONValue) -> ImportedTable {
+        var added: [(String, Node)] = []
+        if own["authenticator"] == nil, own["oauth2"] == nil, let authenticator = domainRow["authenticator"] {
+            added.append(("authenticator", authenticator))
+        }
+        if let secrets = domainRow["secretHeaders"], own["secretHeaders"] != secrets.json {
+            added.append(("secretHeaders", secrets))
+        }
+        let arrays = domainRow["query"]?["arrays"].flatMap { own["query"]?["arrays"] == $0.json ? nil : $0 }
+        var table = self
+        table.isForeign = true
+        table.rows = rows.map { name, row in
+            guard let members = row.members else { return (name, row) }
+            var list = Array(zip(members.names, members.values))
+            list += added.filter { !members.names.contains($0.0) }
+            let types = row["documented"]?["parameters"]?.members?.values.compactMap(\.string) ?? []
+            if let arrays, types.contains(where: { ["array", "object", "any"].contains($0.filter(\.isLetter)) }) {
+                let query = row["query"]?.members
+                let others = zip(query?.names ?? [], query?.values ?? [])
+                list.removeAll { $0.0 == "query" }
+                list.append(("query", .object([("arrays", arrays)] + others)))
+            }
+            return (name, .object(list))
+        }
+        return table
     }
 }
 

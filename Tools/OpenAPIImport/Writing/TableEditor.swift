@@ -12,6 +12,9 @@ package struct TableEditor {
     /// Where the document and a person say different things, and the person's word stands.
     package private(set) var kept: [String] = []
 
+    /// The rows as they were written.
+    package private(set) var table: ImportedTable
+
     private let restored: Set<String>
     private let document: JSON5Document
     private var edits: [(range: Range<Int>, text: String)] = []
@@ -24,8 +27,10 @@ package struct TableEditor {
         _ text: String?, file: String, base: JSONValue?, new: ImportedTable, restoring restored: Set<String> = []
     ) throws(ImportProblem) {
         self.restored = restored
+        table = new
         guard let text else {
             self.text = Self.fresh(new)
+            if let problem = Self.problem(of: self.text, file) { throw Self.refusal(file, problem) }
             document = JSON5Document([], name: file)
             added = [new.domain] + new.rows.map(\.name)
             return
@@ -36,8 +41,13 @@ package struct TableEditor {
             let reason = document.diagnostics.first?.description ?? "\(file) is not an object"
             throw ImportProblem("\(Self.firstLine(reason)); correct the table, and import again")
         }
+        if base?["domain"] == nil || base?["foreign"]?.bool == true, case .object(let domains)? = members["domains"],
+            let own = domains[new.domain]
+        {
+            table = new.beside(JSONValue(own))
+        }
         merge("domains", [(new.domain, new.domainRow)], base?["domain"].map { [new.domain: $0] } ?? [:], members, root)
-        merge("servers", new.rows, base?["rows"]?.object ?? [:], members, root)
+        merge("servers", table.rows, base?["rows"]?.object ?? [:], members, root)
         var bytes = Array(text.utf8)
         // Of two insertions at one place, the first stands before the second.
         for (_, edit) in edits.enumerated().sorted(by: {
@@ -49,12 +59,19 @@ package struct TableEditor {
         guard let problem = Self.problem(of: self.text, file) else { return }
         // Lines of the table as it was, where its mistake is not that of the new rows.
         if let old = Self.problem(of: text, file) { throw ImportProblem("\(old); correct the table, and import again") }
-        throw ImportProblem("\(file) would not be valid with the new rows: \(problem); correct the table first")
+        throw Self.refusal(file, problem)
+    }
+
+    /// For rows that the table cannot have.
+    private static func refusal(_ file: String, _ problem: Substring) -> ImportProblem {
+        ImportProblem(
+            "\(file) would not be valid with the new rows: \(problem); correct the document, or choose without what it names"
+        )
     }
 
     private static func problem(of text: String, _ file: String) -> Substring? {
         do {
-            _ = try DomainTable(json5: text, name: file)
+            _ = try DomainTable(json5: text, name: file, environment: nil)
             return nil
         } catch {
             return firstLine(error.message)
@@ -120,43 +137,57 @@ package struct TableEditor {
     private mutating func update(_ row: JSON5Member, _ base: JSONValue?, _ new: Node) {
         guard case .object(let members) = row.value.value else { return }
         guard let base else {
-            if JSONValue(row.value.value) != new.json {
-                kept.append("\(row.key) is in the table already, and stays as it is")
+            let others = zip(new.members?.names ?? [], new.members?.values ?? []).filter { name, value in
+                members[name].map { JSONValue($0) } != value.json
             }
-            return
+            guard !others.isEmpty else { return }
+            let words = others.map { "\($0): \(JSON5Text.inline($1))" }.joined(separator: ", ")
+            return kept.append("\(row.key) is in the table already, and stays as it is; the document says \(words)")
         }
+        if edit(row.value, members, base, new, row.key) { changed.append(row.key) }
+    }
+
+    /// Changes the members of an object that are as the last import wrote them, and returns whether there are any.
+    private mutating func edit(
+        _ node: JSON5Node, _ members: [JSON5Member], _ base: JSONValue?, _ new: Node, _ path: String
+    ) -> Bool {
         var lines: [String] = []
         var isChanged = false
         let names = Set(new.members?.names ?? [])
-        for (name, value) in zip(new.members?.names ?? [], new.members?.values ?? []) where base[name] != value.json {
+        for (name, value) in zip(new.members?.names ?? [], new.members?.values ?? []) where base?[name] != value.json {
             let current = members.first { $0.key == name }
             let now = current.map { JSONValue($0.value.value) }
             if now == value.json { continue }
-            guard now == base[name] else {
-                kept.append(
-                    "\(row.key): the document says \(name): \(JSON5Text.inline(value)), and the table has been edited")
+            let words = "\(path): the document says \(name): \(JSON5Text.inline(value)), and the table has"
+            guard now == base?[name] else {
+                kept.append("\(words) been edited")
                 continue
             }
-            isChanged = true
-            if let current {
-                edits.append((current.value.range, JSON5Text.inline(value)))
-            } else {
+            guard let current else {
                 lines.append(JSON5Text.member(name, value, indent: 0))
+                isChanged = true
+                continue
+            }
+            if !hasComment(current.value) {
+                edits.append((current.value.range, JSON5Text.inline(value)))
+                isChanged = true
+            } else if case .object(let parts) = current.value.value, value.members != nil {
+                if edit(current.value, parts, now, value, "\(path).\(name)") { isChanged = true }
+            } else {
+                kept.append("\(words) a comment there")
             }
         }
-        for (name, old) in base.object ?? [:] where !names.contains(name) {
+        for (name, old) in (base?.object ?? [:]).sorted(by: { $0.key < $1.key }) where !names.contains(name) {
             guard let current = members.first(where: { $0.key == name }) else { continue }
             if let work = work(on: current, writtenAs: old) {
-                kept.append("\(row.key): the document has no \(name) any more; it \(work), and stays")
+                kept.append("\(path): the document has no \(name) any more; it \(work), and stays")
             } else {
                 remove(current)
                 isChanged = true
             }
         }
-        if !lines.isEmpty {
-            insert(lines, into: row.value, members)
-        }
-        if isChanged { changed.append(row.key) }
+        insert(lines, into: node, members)
+        return isChanged
     }
 
     // MARK: Text
@@ -275,4 +306,8 @@ package struct TableEditor {
         let lineStart = bytes[..<offset].lastIndex { $0 == 0x0A }.map { $0 + 1 } ?? 0
         return String(decoding: bytes[lineStart...].prefix { $0 == 0x20 || $0 == 0x09 }, as: UTF8.self)
     }
+}
+
+extension [JSON5Member] {
+    fileprivate subscript(name: String) -> JSON5Node.Value? { first { $0.key == name }?.value.value }
 }

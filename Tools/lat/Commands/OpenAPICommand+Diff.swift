@@ -8,6 +8,10 @@ extension OpenAPICommand {
         let domain = arguments.value(Self.domain)
         let before = try importer(old, domain: domain)
         let after = try importer(new, domain: before.domain)
+        let folders = Self.folders(of: before.domain)
+        if folders.count == 1, let state = try Self.state(Self.stateFile(of: before.domain, in: folders[0])) {
+            try takeOverrides(of: state, before, after)
+        }
         let difference = try DocumentDifference(from: before, to: after)
         // The rows that this project has, if it has any of them: what concerns no other is shown, and breaks nothing here.
         let own = Set((try? table.read())?.serverNames.map(\.rawValue) ?? [])

@@ -17,14 +17,28 @@ extension OpenAPICommand {
             if !hasChoice { return try list(importer, console) }
             throw UsageError("Sources has no single target; name the folder of the Swift files with --to DIR")
         }
-        let stateFile = "\(folder)/\(domain).openapi.json"
-        var state =
-            try Self.text(of: stateFile).map { text throws(ImportProblem) in
-                try ImportState(text, file: stateFile)
-            } ?? ImportState()
+        let stateFile = Self.stateFile(of: domain, in: folder)
+        var state = try Self.state(stateFile) ?? ImportState()
+        try takeOverrides(of: state, importer)
+        if arguments.value(Self.domain) == nil, let doubt = importer.doubt(after: state) {
+            throw UsageError(SafeText.line(doubt))
+        }
+        let gone = arguments.contains(Self.only) ? [] : state.forget(missingIn: importer)
         let choice = state.choose(
-            all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations))
-        guard let choice else { return try list(importer, console) }
+            all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations),
+            only: arguments.contains(Self.only))
+        guard let choice else {
+            guard gone.isEmpty else {
+                throw UsageError(
+                    "the document has nothing of the choice any more: \(SafeText.line(gone.listed)); choose anew with "
+                        + "--tags, --operations or --all")
+            }
+            return try list(importer, console)
+        }
+        for word in gone {
+            console.note(
+                SafeText.line("the document has no \(word) any more; it leaves the choice, and its rows are removed"))
+        }
         if arguments.contains(Self.isPublic) { state.isPublic = true }
 
         // Everything is made before anything is written.
@@ -43,11 +57,16 @@ extension OpenAPICommand {
                     "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
             }
         }
-        try Self.refuseEdited(result.files, state, in: folder)
-        let gone = state.files.filter { file in !result.files.contains { $0.name == file } && !file.contains("/") }
+        let removed = try state.files.filter { file in
+            guard !result.files.contains(where: { $0.name == file }), !file.contains("/") else { return false }
+            return try Self.text(of: "\(folder)/\(file)")?.hasPrefix(OpenAPIImporter.mark) == true
+        }
+        try Self.refuseEdited(result.files + removed.map { ($0, nil) }, state, in: folder)
         state.files = result.files.map(\.name)
         state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
-        state.table = result.table.json
+        state.table = editor.table.json
+        state.title = importer.title
+        state.overrides = arguments.value(Self.overrides) ?? state.overrides
         state.keepsAdditional = result.keepsAdditional
         writes.append((table.path, editor.text))
         writes.append((stateFile, state.text))
@@ -55,14 +74,12 @@ extension OpenAPICommand {
             writes += result.examples.map { ("\(examples)/\($0.name)", $0.text) }
         }
         let changed = try writes.filter { write in try Self.text(of: write.path) != write.text }
-        let removed = try gone.map { "\(folder)/\($0)" }.filter {
-            try Self.text(of: $0)?.hasPrefix(OpenAPIImporter.mark) == true
-        }
         if !arguments.contains(Self.isDry) {
             for write in changed { try Self.write(write.text, to: write.path) }
-            for path in removed { AtomicFile.remove(path) }
+            for file in removed { AtomicFile.remove("\(folder)/\(file)") }
         }
-        try report(result, editor, importer, changed.map(\.path), removed, console)
+        try report(
+            result, editor, importer, changed.map(\.path), removed.map { "\(folder)/\($0)" }, console)
         return .success
     }
 
@@ -129,21 +146,24 @@ extension OpenAPICommand {
                 + "move that folder to \(SafeText.line(named)) first, or give the other copy a --domain of its own")
     }
 
+    /// - Parameter files: Their new texts; `nil` for one that is to be removed.
     /// - Throws: ``UsageError`` if a file is not as an import wrote it, but for white space, which a formatter changes.
     private static func refuseEdited(
-        _ files: [(name: String, text: String)], _ state: ImportState, in folder: String
+        _ files: [(name: String, text: String?)], _ state: ImportState, in folder: String
     ) throws {
         let edited = try files.filter { file in
             guard let digest = state.digests[file.name], let old = try text(of: "\(folder)/\(file.name)") else {
                 return false
             }
-            return ![digest, Self.digest(file.text)].contains(Self.digest(old))
-        }.map { "\(folder)/\($0.name)" }
-        guard let first = edited.first else { return }
+            return ![digest, file.text.map(Self.digest)].contains(Self.digest(old))
+        }
+        guard let file = edited.first else { return }
+        let first = "\(folder)/\(file.name)"
         let others = edited.count > 1 ? " and \(edited.count - 1) more" : ""
         throw UsageError(
-            "\(first)\(others) was edited, and the import would write it anew; move the edits to a file of your own, such "
-                + "as an extension, or name them in a file for --overrides, then delete \(first) and import again")
+            "\(first)\(others) was edited, and the import would \(file.text == nil ? "remove it" : "write it anew"); move "
+                + "the edits to a file of your own, such as an extension, or name them in a file for --overrides, then "
+                + "delete \(first) and import again")
     }
 
     private static func digest(_ text: String) -> String {
@@ -151,9 +171,16 @@ extension OpenAPICommand {
         return MessageDigest.hexadecimal((try? MessageDigest.of(Array(bytes), .sha256)) ?? [])
     }
 
+    static func stateFile(of domain: String, in folder: String) -> String { "\(folder)/\(domain).openapi.json" }
+
+    /// The state in a file; `nil` if there is none.
+    static func state(_ file: String) throws(ImportProblem) -> ImportState? {
+        try text(of: file).map { text throws(ImportProblem) in try ImportState(text, file: file) }
+    }
+
     /// The folders with the state of an import of a domain, at most six levels below the working directory.
-    private static func folders(of domain: String) -> [String] {
-        tree(".").filter { access("\($0)/\(domain).openapi.json", F_OK) == 0 }
+    static func folders(of domain: String) -> [String] {
+        tree(".").filter { access(stateFile(of: domain, in: $0), F_OK) == 0 }
     }
 
     /// A folder and those at most six levels below it.

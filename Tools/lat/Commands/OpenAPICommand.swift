@@ -21,6 +21,7 @@ struct OpenAPICommand: Command {
     static let operations = Option(
         "--operations", value: "NAMES", repeats: true,
         help: "Imports these operations: operationId,… or 'GET /path'.")
+    static let only = Option("--only", help: "Takes the choice of earlier imports back: imports what is named now.")
     static let domain = Option(
         "--domain", value: "NAME", help: "The domain in the table. Default: a word of the document's title.")
     static let folder = Option(
@@ -28,7 +29,7 @@ struct OpenAPICommand: Command {
         help: "The folder of the Swift files. Default: that of the last import, else one of the only target in Sources."
     )
     static let overrides = Option(
-        "--overrides", value: "FILE", help: "Names and types by JSON pointer, in JSON5.")
+        "--overrides", value: "FILE", help: "Names and types by JSON pointer, in JSON5. Later imports use it again.")
     static let isPublic = Option("--public", help: "Makes the Swift types public.")
     static let examples = Option(
         "--examples", value: "DIR", help: "Writes the document's example replies there, for the row key simulation.")
@@ -36,7 +37,8 @@ struct OpenAPICommand: Command {
     static let allWarnings = Option("--warnings", help: "Shows all warnings about the document, not only the first 20.")
 
     static let options = [
-        all, tags, operations, domain, folder, TableArgument.table, overrides, isPublic, examples, isDry, allWarnings,
+        all, tags, operations, only, domain, folder, TableArgument.table, overrides, isPublic, examples, isDry,
+        allWarnings,
     ]
     static let details = """
           import   writes rows into the table and Swift files into a folder
@@ -44,7 +46,7 @@ struct OpenAPICommand: Command {
 
         DOCUMENT is Swagger 2.0 or OpenAPI 3.0 to 3.2, in JSON or YAML. Without a choice, import
         lists what there is to choose from. A later import adds to the choice, and without one it
-        repeats the last: what was edited in the table stays as it is.
+        repeats the last; --only takes it back. What was edited in the table stays as it is.
 
         Examples
           lat openapi import museum.yaml
@@ -77,6 +79,10 @@ struct OpenAPICommand: Command {
             action = .importing(operands[1])
             try arguments.refuse(Self.all, with: Self.tags)
             try arguments.refuse(Self.all, with: Self.operations)
+            try arguments.refuse(Self.all, with: Self.only)
+            guard
+                !arguments.contains(Self.only) || arguments.contains(Self.tags) || arguments.contains(Self.operations)
+            else { throw UsageError("--only needs --tags or --operations") }
             if let domain = arguments.value(Self.domain) {
                 let isName = domain.allSatisfy { $0.isLetter || $0.isNumber || "-_.".contains($0) } && !domain.isEmpty
                 guard isName else {
@@ -138,13 +144,24 @@ struct OpenAPICommand: Command {
         return String(cString: real)
     }
 
-    private static func bytes(of path: String, _ kind: String) throws(ImportProblem) -> [UInt8] {
+    /// Gives importers the overrides of the last import, unless this command names others.
+    func takeOverrides(of state: ImportState, _ importers: OpenAPIImporter...) throws(ImportProblem) {
+        guard arguments.value(Self.overrides) == nil, let file = state.overrides else { return }
+        let bytes = try Self.bytes(
+            of: file, "a file of overrides", advice: "the last import used it: restore it, or name one with --overrides"
+        )
+        for importer in importers { try importer.take(bytes, overrides: file) }
+    }
+
+    private static func bytes(
+        of path: String, _ kind: String, advice: String = "name a file that can be read"
+    ) throws(ImportProblem) -> [UInt8] {
         do throws(SourceFile.Problem) {
             return try SourceFile.bytes(of: path, limit: OpenAPIImporter.byteLimit, kind: kind)
         } catch {
             let isLarge = error.reason.hasPrefix("is larger")
-            let advice = isLarge ? "split it into files that refer to each other" : "name a file that can be read"
-            throw ImportProblem("\(SafeText.line(path)) \(error.reason); \(advice)")
+            let step = isLarge ? "split it into files that refer to each other" : advice
+            throw ImportProblem("\(SafeText.line(path)) \(error.reason); \(step)")
         }
     }
 

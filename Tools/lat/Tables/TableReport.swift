@@ -63,7 +63,7 @@ struct TableReport {
             let row = try? table.server(name)
             return [
                 name.rawValue, row?.method?.rawValue ?? style.sign("–", "-"), row?.domain?.rawValue ?? "",
-                row?.path ?? "",
+                row?.path.map(HTTPAddress.redacted) ?? "",
             ]
         }
         return lines + section("Servers", servers, style)
@@ -102,7 +102,7 @@ struct TableReport {
                     let row = try? table.server(name)
                     return [
                         "name": .string(name.rawValue), "method": .text(row?.method?.rawValue),
-                        "domain": .text(row?.domain?.rawValue), "path": .text(row?.path),
+                        "domain": .text(row?.domain?.rawValue), "path": .text(row?.path.map(HTTPAddress.redacted)),
                     ]
                 }),
         ]

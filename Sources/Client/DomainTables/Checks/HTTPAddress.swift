@@ -77,10 +77,15 @@ package struct HTTPAddress: Hashable, Sendable {
     /// The URL without user information and query, equal for all spellings of a base URL.
     package var normalized: String { "\(scheme)://\(authority)\(path)" }
 
-    /// The text with `***` instead of the password, if it is a URL with one.
+    /// The text with `***` instead of the password and of secret parameters in the query, if it is a URL or a path with
+    /// them.
     package static func redacted(_ text: String) -> String {
-        guard let user = URLParts(text).userInformation, let colon = user.firstIndex(of: ":") else { return text }
-        return text[...colon] + "***" + text[user.endIndex...]
+        var text = text
+        if let user = URLParts(text).userInformation, let colon = user.firstIndex(of: ":") {
+            text = text[...colon] + "***" + text[user.endIndex...]
+        }
+        guard let mark = text.firstIndex(of: "?") else { return text }
+        return text[...mark] + Secrets.standard.shown(form: String(text[text.index(after: mark)...]))
     }
 
     /// Whether a path would leave its base URL: a URL with a scheme, `//host`, or the same with backslashes, which browsers

@@ -128,7 +128,7 @@ extension DomainTable {
         if route.server != nil {
             list.add("domain", route.row.$domain) { $0.rawValue }
             list.add("method", route.row.$method) { $0.rawValue }
-            list.add("path", route.row.$path) { $0 }
+            list.add("path", route.row.$path, HTTPAddress.redacted)
             list.add("allowsAbsolute", route.row.$allowsAbsolute) { "\($0)" }
         }
         list.add("environment", contents.environment) { $0 }

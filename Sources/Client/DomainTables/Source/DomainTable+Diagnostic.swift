@@ -1,3 +1,5 @@
+import HTTPCore
+
 extension DomainTable {
     /// An error or warning about a table file: the position, the problem, and what to write instead.
     ///
@@ -64,8 +66,8 @@ extension Sequence<DomainTable.Diagnostic> {
 /// A line of a file with a caret under a range.
 ///
 /// Tabs are repeated under tabs, and wide characters count as two columns, so that the caret is aligned in a terminal. Of a
-/// long line only the part around the range is shown. Control characters, passwords in URLs and the values of `password` are
-/// hidden.
+/// long line only the part around the range is shown. Control characters, passwords and secret parameters in URLs, and the
+/// values of secret members are hidden: those of `Secrets.standard` and of the `secretHeaders` of the file.
 package enum SourceExcerpt {
     private static let widest = 120
     /// How many bytes around a range are looked at.
@@ -80,9 +82,9 @@ package enum SourceExcerpt {
         let isInside = range.lowerBound < line.upperBound
         var marked = isInside ? Array(source.text(range.lowerBound..<min(middle, line.upperBound))) : []
         var after = isInside ? Array(source.text(min(middle, line.upperBound)..<line.upperBound)) : []
-        // The key `password` may be on an earlier line than its value.
+        // A key may be on an earlier line than its value.
         let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
-        hidePasswords(context, &before, &marked, &after)
+        hideSecrets(context, source.secretHeaders, &before, &marked, &after)
         if before.count > widest { before = ["…"] + before.suffix(widest / 2) }
         if marked.count > widest {
             marked = marked.prefix(widest / 2) + ["…"]
@@ -118,48 +120,87 @@ package enum SourceExcerpt {
         }
     }
 
-    /// Replaces each character of the values of `password` with an asterisk.
-    private static func hidePasswordMembers(_ line: inout [Character]) {
-        for start in line.indices where line[start...].starts(with: "password") {
-            var index = start + "password".count
-            func skip(_ isSkipped: (Character) -> Bool) {
-                while index < line.count, isSkipped(line[index]) { index += 1 }
-            }
-            func skipSpaceAndComments() {
+    /// Replaces each character of the values of secret members, and of secret parameters in queries, with an asterisk.
+    private static func hideSecretValues(_ line: inout [Character], _ headers: Set<String>) {
+        var index = 0
+        func skip(_ isSkipped: (Character) -> Bool) {
+            while index < line.count, isSkipped(line[index]) { index += 1 }
+        }
+        func skipSpaceAndComments() {
+            skip(\.isWhitespace)
+            while index + 1 < line.count, line[index] == "/", line[index + 1] == "/" || line[index + 1] == "*" {
+                let isLine = line[index + 1] == "/"
+                index += 2
+                while index < line.count,
+                    isLine ? !line[index].isNewline : !(line[index - 1] == "*" && line[index] == "/")
+                { index += 1 }
+                index = min(index + 1, line.count)
                 skip(\.isWhitespace)
-                while index + 1 < line.count, line[index] == "/", line[index + 1] == "/" || line[index + 1] == "*" {
-                    let isLine = line[index + 1] == "/"
-                    index += 2
-                    while index < line.count,
-                        isLine ? !line[index].isNewline : !(line[index - 1] == "*" && line[index] == "/")
-                    { index += 1 }
-                    index = min(index + 1, line.count)
-                    skip(\.isWhitespace)
-                }
             }
-            skip { "\"'".contains($0) }
-            skipSpaceAndComments()
-            guard index < line.count, line[index] == ":" else { continue }
-            index += 1
-            skipSpaceAndComments()
-            guard index < line.count, "\"'".contains(line[index]) else { continue }
-            let quote = line[index]
-            index += 1
-            while index < line.count, line[index] != quote {
+        }
+        func hide(upTo isEnd: (Character) -> Bool) {
+            while index < line.count, !isEnd(line[index]) {
                 let count = line[index] == "\\" ? 2 : 1
                 for hidden in index..<min(index + count, line.count) { line[hidden] = "*" }
                 index += count
             }
         }
+        while index < line.count {
+            let start = index
+            skip { $0.isLetter || $0.isNumber || "_-$%+.[]".contains($0) }
+            let end = index
+            guard end > start else {
+                index += 1
+                continue
+            }
+            if start > 0, "?&".contains(line[start - 1]), end < line.count, line[end] == "=" {
+                index += 1
+                if isSecret(line[start..<end], headers) { hide { "&#\"' ".contains($0) } }
+                continue
+            }
+            skip { "\"'".contains($0) }
+            skipSpaceAndComments()
+            guard index < line.count, line[index] == ":", isSecret(line[start..<end], headers) else {
+                index = end
+                continue
+            }
+            index += 1
+            skipSpaceAndComments()
+            // A mistake may be an array or a number in place of a string.
+            let isArray = index < line.count && line[index] == "["
+            repeat {
+                if isArray {
+                    skip { "[,".contains($0) }
+                    skipSpaceAndComments()
+                }
+                guard index < line.count, !"{]".contains(line[index]) else { break }
+                let quote = line[index]
+                if "\"'".contains(quote) {
+                    index += 1
+                    hide { $0 == quote }
+                    index += 1
+                } else {
+                    hide { $0.isWhitespace || ",}]".contains($0) }
+                }
+                skipSpaceAndComments()
+            } while isArray && index < line.count && line[index] == ","
+        }
     }
 
-    /// Replaces each character of the values of `password`, and between `://user:` and `@`, with an asterisk.
-    private static func hidePasswords(
-        _ context: [Character], _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
+    private static func isSecret(_ name: ArraySlice<Character>, _ headers: Set<String>) -> Bool {
+        let name = String(name).lowercased()
+        return Secrets.standard.contains(parameter: name) || Secrets.standard.contains(header: name)
+            || headers.contains(name) || name.hasSuffix("password")
+    }
+
+    /// The same, and between `://user:` and `@`.
+    private static func hideSecrets(
+        _ context: [Character], _ headers: Set<String>, _ before: inout [Character], _ marked: inout [Character],
+        _ after: inout [Character]
     ) {
         let counts = (before.count, marked.count)
         var line = context + before + marked + after
-        hidePasswordMembers(&line)
+        hideSecretValues(&line, headers)
         var index = 0
         while index + 2 < line.count {
             guard line[index] == ":", line[index + 1] == "/", line[index + 2] == "/" else {

@@ -11,6 +11,8 @@ package struct SourceText: Sendable {
     /// Characters in long lines that are not ASCII: where each begins, and how many the line has before it. A column is
     /// counted from the last one, so that the positions in a file of one line do not cost the square of its length.
     private let marks: [(offset: Int, column: Int)]
+    /// The names in `secretHeaders`, in lower case, wherever they stand.
+    let secretHeaders: Set<String>
 
     package init(_ bytes: [UInt8], name: String) {
         self.name = name
@@ -24,6 +26,23 @@ package struct SourceText: Sendable {
         lineStarts = starts
         isASCII = bytes.allSatisfy { $0 < 0x80 }
         marks = isASCII ? [] : Self.marks(bytes, starts)
+        secretHeaders = Self.secretHeaders(bytes)
+    }
+
+    private static func secretHeaders(_ bytes: [UInt8]) -> Set<String> {
+        let key = Array("secretHeaders".utf8)
+        var names: Set<String> = []
+        for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "H") && index >= 6 {
+            let rest = bytes[(index - 6)...]
+            guard rest.starts(with: key) else { continue }
+            let list = rest.prefix { $0 != UInt8(ascii: "]") && $0 != UInt8(ascii: "}") }.drop {
+                $0 != UInt8(ascii: "[")
+            }
+            for name in list.split(whereSeparator: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }) {
+                names.insert(String(decoding: name, as: UTF8.self).lowercased())
+            }
+        }
+        return names
     }
 
     private static let markDistance = 256

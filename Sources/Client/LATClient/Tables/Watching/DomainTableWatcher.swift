@@ -74,6 +74,7 @@ package final class DomainTableWatcher: Sendable {
         }
         // Watched before it is read, so that no change is missed in between.
         var bytes: [UInt8] = []
+        var isRefused = false
         let table: DomainTable
         do throws(NetworkError) {
             let content = try DomainTable.bytes(of: path)
@@ -83,14 +84,16 @@ package final class DomainTableWatcher: Sendable {
             // The watch notices when the file is replaced.
             guard let known else { throw error }
             table = known
+            isRefused = error.kind == .unknownName
             onEvent?(.rejected(error))
         }
-        let state = WatchState(table, onEvent: onEvent)
-        self.path = path
-        self.state = state
         guard let over = WakeUp() else {
             throw Self.systemError("eventfd", "then read the table again")
         }
+        let state = WatchState(table, onEvent: onEvent) { over.signal() }
+        if isRefused { state.noteRefusal() }
+        self.path = path
+        self.state = state
         self.over = over
         let loop = WatchLoop(path: path, bytes: bytes, watch: watch, over: over, state: state)
         guard BackgroundThread.start("lat-table", { loop.run() }) else {
@@ -119,7 +122,10 @@ package final class DomainTableWatcher: Sendable {
     public var events: AsyncStream<DomainTable.FileEvent> { state.events() }
 
     /// Stops watching; ``current`` stays as it is. Optional: releasing the watcher does the same.
-    public func stop() { over.signal() }
+    public func stop() {
+        state.stop()
+        over.signal()
+    }
 
     private static func systemError(_ call: String, _ advice: String, _ code: CInt = errno) -> NetworkError {
         NetworkError(
@@ -134,6 +140,7 @@ final class WatchLoop: @unchecked Sendable {
     /// The path in messages. The file is that of `watch`, also when the process changes its current directory.
     private let path: String
     private let state: WatchState
+    /// Wakes the thread when the watcher is gone, or when the app has changed a table whose newest file was refused.
     private let over: WakeUp
     private var watch: FileWatch
     private var schedule = ReloadSchedule()
@@ -144,6 +151,8 @@ final class WatchLoop: @unchecked Sendable {
     private enum FileState: Equatable {
         case accepted
         case broken
+        /// As the app has set the table.
+        case refused(String)
         case unreadable(String)
     }
 
@@ -167,7 +176,11 @@ final class WatchLoop: @unchecked Sendable {
     /// Waits for a change, or until it is time to read the file. Returns `false` when the watcher is gone.
     private func wait() -> Bool {
         let milliseconds = schedule.due.map { Int32(max(0, ($0 - .now).roundedUpMilliseconds)) }
-        return watch.wait(until: over, milliseconds: milliseconds ?? -1)
+        if watch.wait(until: over, milliseconds: milliseconds ?? -1) { return true }
+        over.clear()
+        guard !state.isStopped else { return false }
+        reload()
+        return true
     }
 
     private func reload() {
@@ -192,9 +205,12 @@ final class WatchLoop: @unchecked Sendable {
             reported = .unreadable(error.message)
             state.report(.rejected(error))
         case .success(let read):
-            var isBack = false
-            if case .unreadable = reported { isBack = true }
-            if read != bytes || isBack { take(read) } else { schedule.didRead() }
+            var isOpen = false
+            switch reported {
+            case .unreadable, .refused: isOpen = true
+            case .accepted, .broken: break
+            }
+            if read != bytes || isOpen { take(read) } else { schedule.didRead() }
         }
         schedule.note(changes, at: .now)
     }
@@ -202,14 +218,13 @@ final class WatchLoop: @unchecked Sendable {
     private var isMissing: Bool { access(watch.path, F_OK) != 0 }
 
     private func take(_ read: [UInt8]) {
+        let isSame = read == bytes
+        var isValid = false
         do throws(NetworkError) {
             let file = try DomainTable(bytes: read, path: path, environment: nil)
             schedule.didRead()
-            bytes = read
-            let table = try state.update { table throws(NetworkError) in
-                try table.replaceFile(by: file)
-                return table
-            }
+            (bytes, isValid) = (read, true)
+            let table = try state.replaceFile(by: file)
             reported = .accepted
             state.report(.reloaded(table))
         } catch {
@@ -217,7 +232,10 @@ final class WatchLoop: @unchecked Sendable {
             // environment is reported at once.
             guard bytes == read || schedule.noteInvalid(at: .now) else { return }
             bytes = read
-            reported = .broken
+            let known = reported
+            reported = isValid ? .refused(error.message) : .broken
+            // For the same reason, a file is refused once.
+            guard !isSame || reported != known else { return }
             state.report(.rejected(error))
         }
     }

@@ -16,10 +16,11 @@ final class TableFollower: Sendable {
     /// - Returns: `nil` for a table that has no source.
     init?(following table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         guard let origin = table.contents.origin as? TableOrigin else { return nil }
-        let state = WatchState(table, onEvent: onEvent)
+        let triggers = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let state = WatchState(table, onEvent: onEvent) { triggers.continuation.yield() }
         self.state = state
         work = Task.detached(priority: .utility) {
-            var loop = FollowLoop(origin, state)
+            var loop = FollowLoop(origin, state, triggers)
             await loop.run()
             state.end()
         }
@@ -32,6 +33,10 @@ private struct FollowLoop {
     private let feed: any TableFeed
     private let copy: TableCopy?
     private let state: WatchState
+    /// Leads to a poll.
+    private let triggers: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
+    /// The newest version and the reason, if it is refused as the app has set the table.
+    private var refused: (version: TableVersion, reason: String)?
     /// The revision read last, even if its table was rejected, so that the rejection is reported once. A version with a
     /// wrong signature is read again.
     private var seen: String?
@@ -48,19 +53,23 @@ private struct FollowLoop {
 
     private static let limit = Duration.seconds(10)
 
-    init(_ origin: TableOrigin, _ state: WatchState) {
+    init(
+        _ origin: TableOrigin, _ state: WatchState,
+        _ triggers: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
+    ) {
         feed = origin.feed
         copy = origin.copy
         self.state = state
+        self.triggers = triggers
         seen = origin.version.revision
         // After a start from the copy, the source is read again soon.
         schedule = PollSchedule(interval: feed.interval, isFailing: origin.isCopy)
     }
 
     mutating func run() async {
-        let (triggers, trigger) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let trigger = triggers.continuation
         let subscription = feed.subscribe { trigger.yield() }
-        var iterator = triggers.makeAsyncIterator()
+        var iterator = triggers.stream.makeAsyncIterator()
         while !Task.isCancelled {
             let timer = Task { [pause = schedule.pause(random: .random(in: 0...1))] in
                 do {
@@ -78,6 +87,7 @@ private struct FollowLoop {
 
     private mutating func poll() async {
         do throws(NetworkError) {
+            if let refused { try await take(refused.version) }
             switch try await feed.read(after: seen, within: Self.limit) {
             case .unchanged: confirm()
             case .version(let version): try await take(version)
@@ -122,18 +132,21 @@ private struct FollowLoop {
     }
 
     private mutating func take(_ version: TableVersion) async throws(NetworkError) {
+        let known = refused
+        refused = nil
+        var isValid = false
         let table: DomainTable
         do throws(NetworkError) {
             let new = try DomainTable(version, from: feed, copy: copy, isCopy: false)
-            table = try state.update { table throws(NetworkError) in
-                try table.replaceFile(by: new)
-                return table
-            }
+            isValid = true
+            table = try state.replaceFile(by: new)
         } catch {
             if error.kind == .integrity { throw error }
             seen = version.revision
             reported = nil
             refusal = error
+            if isValid { refused = (version, error.message) }
+            guard known?.version.revision != version.revision || known?.reason != error.message else { return }
             return state.report(.rejected(error))
         }
         seen = version.revision
@@ -200,10 +213,19 @@ final class WatchState: Sendable {
     private let changes = Mutex<Void>(())
     private let onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?
     private let hub = EventHub<DomainTable.FileEvent>()
+    private let stopped = Atomic(false)
+    /// Whether the newest version was refused as the table is set.
+    private let isRefused = Atomic(false)
+    private let retry: @Sendable () -> Void
 
-    init(_ table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
+    /// - Parameter retry: called when the app has changed a table whose newest version was refused.
+    init(
+        _ table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?,
+        retry: @escaping @Sendable () -> Void
+    ) {
         self.table = Mutex(table)
         self.onEvent = onEvent
+        self.retry = retry
     }
 
     var current: DomainTable { table.withLock { $0 } }
@@ -216,9 +238,26 @@ final class WatchState: Sendable {
             let result = try change(&copy)
             let changed = copy
             table.withLock { $0 = changed }
+            if isRefused.exchange(false, ordering: .acquiringAndReleasing) { retry() }
             return result
         }
     }
+
+    func noteRefusal() { isRefused.store(true, ordering: .releasing) }
+
+    /// Adopts the rows of a newly read table, and returns the new table.
+    func replaceFile(by file: DomainTable) throws(NetworkError) -> DomainTable {
+        try update { table throws(NetworkError) in
+            noteRefusal()
+            try table.replaceFile(by: file)
+            isRefused.store(false, ordering: .releasing)
+            return table
+        }
+    }
+
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    func stop() { stopped.store(true, ordering: .releasing) }
 
     func report(_ event: DomainTable.FileEvent) {
         onEvent?(event)
