@@ -39,11 +39,11 @@ import Testing
         for cut in [1, 1_000_000] as [Int64] {
             let server = try MockServer()
             server.fallback { _ in .text("x") }
-            let uploads = server.resumableUploads(.withoutOptions)
+            let uploads = server.resumableUploads()
             uploads.cutNext(afterBytes: cut)
             try await withTransport { transport async throws in
                 let small: HTTPBody? = method == "GET" ? nil : .text("small")
-                _ = try await transport.answer(to: HTTPRequest(HTTPMethod(method), server.url("/first"), body: small))
+                _ = try await transport.answer(to: HTTPRequest(method, server.url("/first"), body: small))
                 var request = HTTPRequest("PUT", server.url("/files"), body: try Self.body(kind, folder))
                 if kind == .coded { request.contentCoding = .gzip }
                 guard kind != .onlyOnce else {
