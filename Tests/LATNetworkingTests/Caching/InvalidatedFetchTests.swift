@@ -64,7 +64,7 @@ import Testing
         #expect(try await first.value == "old")
         let last = try await manager.startRequest("GET", Self.url)
         #expect(last.text == "new" && last.source != .network)
-        try await manager.shutdown()
+        await manager.shutdown()
     }
 
     @Test func contentFromBeforeARemovalIsNotStored() async throws {
@@ -76,7 +76,7 @@ import Testing
         #expect(try await first.value == "old")
         #expect(try await manager.startRequest("GET", Self.url).source == .network)
         #expect(try await manager.startRequest("GET", Self.url).source != .network)
-        try await manager.shutdown()
+        await manager.shutdown()
     }
 
     @Test func contentOfAnInvalidatedGroupIsNotStored() async throws {
@@ -102,7 +102,7 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url()).source == .network)
         #expect(try await manager.cache.explain(server.url()).lastRefusal?.reason == .invalidated)
         #expect(try await manager.startRequest("GET", server.url()).source != .network)
-        try await manager.shutdown()
+        await manager.shutdown()
     }
 
     /// The response to a PUT may be stored as that to a later GET, though its own request invalidated what was stored.
