@@ -52,7 +52,13 @@ import Testing
                     #expect(uploads.contents.isEmpty)
                     return
                 }
-                #expect(try await transport.answer(to: request).status < 300)
+                do {
+                    #expect(try await transport.answer(to: request).status < 300)
+                } catch let error as NetworkError where error.kind == .connectionLost {
+                    // libcurl 8 does not repeat a request whose sending failed. Then nothing counts as sent.
+                    #expect(uploads.contents.isEmpty)
+                    return
+                }
                 let received = try #require(uploads.contents.first)
                 #expect(uploads.contents.count == 1 && server.acceptedConnections == 2)
                 if kind == .coded {

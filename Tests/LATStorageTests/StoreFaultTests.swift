@@ -69,7 +69,7 @@ import Testing
         #expect(flock(lock, LOCK_EX) == 0)
         let count = Box<Result<Int, any Error>?>(nil)
         DispatchQueue.global().async { [path] in
-            let result = Result { try ObjectStore(path: path).count(User.self) }
+            let result = Result { try ObjectStore(path: path, busyTimeout: .seconds(60)).count(User.self) }
             count.change { $0 = result }
         }
         try await eventually("an opening that waits") {
