@@ -115,7 +115,7 @@ final class StageTable: Sendable {
             case .engine(let engine): try await engine.send(request, for: call)
             case .custom(let transport): try await send(request, for: call, by: transport)
             }
-        PartRule.check(&response, to: request)
+        PartialContentRule.check(&response, to: request)
         return response
     }
 

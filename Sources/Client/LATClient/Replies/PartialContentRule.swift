@@ -3,7 +3,7 @@ import ResponseCache
 
 /// Whether a response that is a part of the content answers its request (RFC 9110 §14.4, §15.3.7), so that a part passes
 /// neither for the whole nor for another part.
-enum PartRule {
+enum PartialContentRule {
     /// Records why a response does not answer its request, as it was sent. A body that is still to come is counted.
     static func check(_ response: inout HTTPResponse, to request: HTTPRequest) {
         let field = response.headers["Content-Range"]
