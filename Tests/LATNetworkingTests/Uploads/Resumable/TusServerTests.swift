@@ -81,8 +81,8 @@ import Testing
         server = try await TusServer(fixture.served, port: port)
         _ = try await upload.value
         #expect(server.uploads == [fixture.content])
-        // It may have ended between two parts, so that there is nothing to ask.
-        #expect(!server.requests.isEmpty && !server.requests.contains { $0.method == "POST" })
+        // On a busy machine the upload may have ended before the server, so that there is nothing to ask.
+        #expect(!server.requests.contains { $0.method == "POST" })
     }
 
     @Test func partsSideBySideAreJoined() async throws {
