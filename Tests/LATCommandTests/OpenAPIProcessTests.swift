@@ -94,6 +94,28 @@ import Testing
         #expect(call.exitCode == 0 && call.text.contains("Nemo"))
     }
 
+    @Test func exampleRepliesThatAPersonEditedStay() async throws {
+        func withExamples() async throws -> LatProcess.Result {
+            try await openapi("import", "zoo.yaml", "--all", "--examples", "Fixtures")
+        }
+        _ = try await withExamples()
+        let file = "Fixtures/animals.GET.json"
+        let made = try text(file)
+        try write(made.replacing("Nemo", with: "Dory"), file)
+        let again = try await withExamples()
+        #expect(
+            again.exitCode == 0 && again.err.contains("\(file) was edited and stays; delete it to have the document's"))
+        #expect(try text(file).contains("Dory"))
+        // An import without examples does not forget which are its own.
+        try FileManager.default.removeItem(atPath: "\(folder.path)/\(file)")
+        _ = try await withExamples()
+        _ = try await openapi("import", "zoo.yaml")
+        #expect(try text(file) == made)
+        try write(Self.document.replacing("Nemo", with: "Marlin"), "zoo.yaml")
+        let newer = try await withExamples()
+        #expect(try newer.err == "" && text(file).contains("Marlin"))
+    }
+
     @Test func twoDocumentsHaveRoomInOneTarget() async throws {
         _ = try await openapi("import", "zoo.yaml", "--all")
         try write(Self.document.replacing("Zoo API", with: "Farm API").replacing("feed", with: "water"), "farm.yaml")

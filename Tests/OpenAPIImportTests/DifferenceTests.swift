@@ -103,7 +103,7 @@ import Testing
 
     /// A schema, another one, and what the change means for who sends it and for who receives it.
     @Test(arguments: [
-        (#"{"type": "string", "format": "uuid"}"#, #"{"type": "string"}"#, "is String, was UUID", true, true),
+        (#"{"type": "string", "format": "uuid"}"#, #"{"type": "string"}"#, "is String, was Verbatim<UUID>", true, true),
         (
             #"{"type": "string", "format": "email"}"#, #"{"type": "string", "format": "hostname"}"#,
             "format is \"hostname\", was \"email\"", true, false
@@ -287,6 +287,14 @@ import Testing
         #expect(
             try changes(Shop(security: secured)) { $0.security = "" } == [
                 "harmless Order: no authenticator is needed, was Key"
+            ])
+    }
+
+    @Test func scopesAreCompared() throws {
+        func secured(_ scopes: String) -> String { #""security": [{"Key": [\#(scopes)]}, {}],"# }
+        #expect(
+            try changes(Shop(security: secured(#""read""#))) { $0.security = secured(#""write""#) } == [
+                "breaking Order: the scope write is needed", "harmless Order: the scope read is not needed any more",
             ])
     }
 

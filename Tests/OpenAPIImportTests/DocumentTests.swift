@@ -331,6 +331,8 @@ import Testing
         let text = "base: &b {x: 1, y: 2}\nuse: {<<: *b, y: 3}"
         let node = try YAMLReader.node(Array(text.utf8), file: "")
         #expect(node["use"]?.json == ["x": 1, "y": 3])
+        let several = try YAMLReader.node(Array("a: &a {x: 1}\nb: &b {x: 2, y: 3}\nuse: {<<: [*a, *b]}".utf8), file: "")
+        #expect(several["use"]?.json == ["x": 1, "y": 3])
     }
 
     @Test func importIsTheSameEveryTime() throws {

@@ -42,6 +42,8 @@ import Testing
             _ = try await ParcelLabel(session: "s", csrfToken: 7, cookies: true, theme: "dark").startRequest(on: $0)
         }
         #expect(all.headers["Cookie"] == "session=s; csrf-token=7; theme=dark" && all.headers["cookies"] == "true")
+        let odd = try await sent { _ = try await ParcelLabel(session: "a;admin=1", csrfToken: 7).startRequest(on: $0) }
+        #expect(odd.headers["Cookie"] == "session=a%3Badmin=1; csrf-token=7")
     }
 
     @Test func noCookieMakesNoField() async throws {

@@ -12,7 +12,7 @@ struct ListBooks: RequestEntity, Encodable {
     var genres: [Genre]?
     var years: [Int]?
     var after: String?
-    var xRequestID: UUID?
+    var xRequestID: Verbatim<UUID>?
 
     var options: RequestOptions {
         var options = RequestOptions()
@@ -70,7 +70,7 @@ struct AddBook: RequestEntity, Encodable {
 struct SetCover: RequestEntity, Encodable {
     typealias Model = Empty
     static let route = Route(server: "library.setCover")
-    var id: UUID
+    var id: Verbatim<UUID>
     /// The body.
     var content: HTTPBody?
 
@@ -83,7 +83,7 @@ struct SetCover: RequestEntity, Encodable {
 struct UploadCover: RequestEntity, Encodable {
     typealias Model = Empty
     static let route = Route(server: "library.uploadCover")
-    var id: UUID
+    var id: Verbatim<UUID>
     var image: UploadFile
     var caption: String?
 
@@ -94,7 +94,7 @@ struct UploadCover: RequestEntity, Encodable {
 
 struct Author: Codable, Hashable, Sendable {
     var name: String
-    var selfValue: URL?
+    var selfValue: Verbatim<URL>?
 
     private enum CodingKeys: String, CodingKey { case name, selfValue = "self" }
 }
@@ -103,7 +103,7 @@ struct Author: Codable, Hashable, Sendable {
 struct Book: Codable, Hashable, Sendable {
     /// The title as on the cover.
     var title: String
-    var id: UUID
+    var id: Verbatim<UUID>
     var genre: Genre?
     var published: Timestamp.Day?
     var addedAt: Timestamp?

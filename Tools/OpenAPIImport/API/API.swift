@@ -9,6 +9,8 @@ struct Operation {
     var responses: [Response] = []
     /// The names of the security schemes, one set of which is needed; `nil` for those of the document.
     var security: [[String]]?
+    /// The scopes of OAuth 2 that the first set asks for, its own or the document's.
+    var scopes: [String] = []
     /// The addresses of the operation itself, in place of the document's.
     var servers: [Server] = []
 

@@ -163,6 +163,8 @@ final class APIReader {
         operation.description = node["description"]?.text
         operation.isDeprecated = node["deprecated"]?.bool ?? false
         operation.security = security(head.spot)
+        let needs = (node["security"] ?? documents.root.node["security"])?.array?.first
+        operation.scopes = (needs?.members?.names ?? []).flatMap { needs?[$0]?.array ?? [] }.compactMap(\.text)
         operation.servers = isSwagger ? [] : servers(head.spot) + servers(head.item)
         let list = (head.item["parameters"]?.elements ?? []) + (head.spot["parameters"]?.elements ?? [])
         var swagger: [Spot] = []

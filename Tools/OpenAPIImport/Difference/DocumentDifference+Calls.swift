@@ -99,6 +99,13 @@ extension DocumentDifference {
             let text = names.1.map { "the authenticator is \($0)" } ?? "no authenticator is needed"
             add(name, names.0.map { "\(text), was \($0)" } ?? text, breaks: names.1 != nil, rows)
         }
+        let scopes = (before.operation.scopes, after.operation.scopes)
+        for scope in scopes.1 where !scopes.0.contains(scope) {
+            add(name, "the scope \(scope) is needed", breaks: true, rows)
+        }
+        for scope in scopes.0 where !scopes.1.contains(scope) {
+            add(name, "the scope \(scope) is not needed any more", breaks: false, rows)
+        }
         let styles = (settings.0["query"]?["styles"], settings.1["query"]?["styles"])
         for member in before.members where member.location == .query {
             let parameter = member.property.member

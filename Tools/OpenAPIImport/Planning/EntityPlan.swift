@@ -52,11 +52,11 @@ struct EntityPlan {
         let ofBody = (bodyDeclaration?.properties ?? []).map { property in
             guard case .multipart = body else { return Member(property: property, location: .body) }
             switch property.type {
-            case .data:
+            case .data, .verbatim(.data):
                 var file = property
                 file.type = .custom("UploadFile")
                 return Member(property: file, location: .file)
-            case .array(.data, _):
+            case .array(.data, _), .array(.verbatim(.data), _):
                 var files = property
                 files.type = .array(.custom("UploadFile"), isNullable: false)
                 return Member(property: files, location: .files)

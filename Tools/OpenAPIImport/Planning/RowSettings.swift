@@ -154,8 +154,8 @@ enum RowSettings {
         let query = plan.members.filter { $0.location == .query }.map(\.property.member)
         for (path, type) in all {
             let last = path.split(separator: ".").last.map { $0.lowercased().filter { $0.isLetter } } ?? ""
-            if type == .url || type == .string, ["next", "nexturl", "nextlink", "nextpageurl"].contains(last),
-                type == .url || last != "next"
+            if type.isAddress, ["next", "nexturl", "nextlink", "nextpageurl"].contains(last),
+                type.isURL || last != "next"
             {
                 return .object([("address", .text(path))])
             }
@@ -185,7 +185,7 @@ enum RowSettings {
             "statusurl", "statusuri", "statuslink", "pollurl", "pollingurl", "operationurl", "joburl", "monitorurl",
         ]
         func isAddress(_ property: Property) -> Bool {
-            [.url, .string].contains(property.type)
+            property.type.isAddress
                 && addresses.contains(property.member.lowercased().filter(\.isLetter))
         }
         guard let address = model.properties.first(where: isAddress) else { return nil }

@@ -116,10 +116,10 @@ struct YAMLReader {
         }
         open[last].key = nil
         guard key == "<<" else { return open[last].members.append((key, node)) }
-        // Merged members are those that do not stand there themselves.
-        let known = Set(open[last].members.map(\.name))
+        // Merged members are those that stand neither there nor in an earlier one of several objects.
+        var known = Set(open[last].members.map(\.name))
         for source in (node.array ?? [node]).compactMap(\.members) {
-            for (name, value) in zip(source.names, source.values) where !known.contains(name) {
+            for (name, value) in zip(source.names, source.values) where known.insert(name).inserted {
                 open[last].members.append((name, value))
             }
         }

@@ -16,11 +16,8 @@ final class ExampleCheck {
         let node = spot.node
         switch type {
         case .json, .custom, .empty: return type
-        case .string, .timestamp, .mail: return node.string == nil ? loosened(spot, type) : type
-        case .day: return keep(type, spot, Texts.isDay)
-        case .uuid: return keep(type, spot) { Texts.isUUID($0) && $0 == $0.lowercased() }
-        case .url: return keep(type, spot, Texts.isURL)
-        case .data: return keep(type, spot, Texts.isBase64)
+        case .string, .timestamp, .day, .mail, .uuid, .url, .data, .verbatim:
+            return node.string == nil ? loosened(spot, type) : type
         case .bool: return node.bool == nil ? loosened(spot, type) : type
         case .int, .uint64:
             guard let number = node.number else { return loosened(spot, type) }
@@ -50,21 +47,9 @@ final class ExampleCheck {
         return type
     }
 
-    private func keep(_ type: SwiftType, _ spot: Spot, _ check: (String) -> Bool) -> SwiftType {
-        guard let text = spot.node.string else { return loosened(spot, type) }
-        if check(text) { return type }
-        warn(spot, "the example \(shown(spot)) is no \(type.text); the type is String")
-        return .string
-    }
-
     private func loosened(_ spot: Spot, _ type: SwiftType) -> SwiftType {
         warn(spot, "the example has \(spot.node.kind) where the schema says \(type.text); the type is JSONValue")
         return .json
-    }
-
-    private func shown(_ spot: Spot) -> String {
-        let text = spot.node.string ?? spot.node.kind
-        return "\"\(text.prefix(40))\"" + (text.count > 40 ? "…" : "")
     }
 
     // MARK: Declarations

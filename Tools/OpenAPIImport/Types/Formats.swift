@@ -47,13 +47,13 @@ enum Formats {
                 warn("the format \(format) is read as date-time")
             }
             return .timestamp
-        case "date", "fulldate": return checked(.day, flat, warn, Texts.isDay)
+        case "date", "fulldate": return .day
         case "rfc2822", "datetimerfc2822", "rfc1123", "datetimerfc1123", "httpdate", "rfc7231": return .mail
-        case "uuid", "guid", "uuid4", "uuid7": return checked(.uuid, flat, warn, Texts.isUUID)
-        case "uri", "url": return checked(.url, flat, warn, Texts.isURL)
-        case "byte", "base64": return checked(.data, flat, warn, Texts.isBase64)
+        case "uuid", "guid", "uuid4", "uuid7": return .verbatim(.uuid)
+        case "uri", "url": return .verbatim(.url)
+        case "byte", "base64": return .verbatim(.data)
         case "binary", "file": return .data
-        case "" where flat.encoding?.lowercased() == "base64": return checked(.data, flat, warn, Texts.isBase64)
+        case "" where flat.encoding?.lowercased() == "base64": return .verbatim(.data)
         case "" where ["binary", "8bit", "7bit"].contains(flat.encoding?.lowercased()): return .data
         default: return .string
         }
@@ -63,43 +63,6 @@ enum Formats {
     static func note(_ flat: FlatSchema, _ type: SwiftType) -> String? {
         guard type == .string, let format = flat.format, !format.isEmpty else { return nil }
         return texts.contains(format.lowercased().filter { $0.isLetter || $0.isNumber }) ? nil : "Format: \(format)."
-    }
-
-    /// The type that the format says, or a text if the schema's own values have another form.
-    private static func checked(
-        _ type: SwiftType, _ flat: FlatSchema, _ warn: (String) -> Void, _ check: (String) -> Bool
-    ) -> SwiftType {
-        let values = (flat.examples.map(\.node) + [flat.defaultValue].compactMap { $0 }).compactMap(\.string)
-        guard let other = values.first(where: { !check($0) }) else { return type }
-        warn("the example \"\(other.prefix(40))\" is no \(type.text); the type is String")
-        return .string
-    }
-}
-
-/// Forms of texts.
-enum Texts {
-    static func isDay(_ text: String) -> Bool {
-        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        return parts.map(\.count) == [4, 2, 2] && parts.allSatisfy { Int($0) != nil }
-            && (1...12).contains(Int(parts[1]) ?? 0) && (1...31).contains(Int(parts[2]) ?? 0)
-    }
-
-    static func isUUID(_ text: String) -> Bool {
-        text.split(separator: "-", omittingEmptySubsequences: false).map(\.count) == [8, 4, 4, 4, 12]
-            && text.allSatisfy { $0.isHexDigit && $0.isASCII || $0 == "-" }
-    }
-
-    static func isURL(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"<>\"{}|\\^`".utf8.contains($0) }
-    }
-
-    static func isBase64(_ text: String) -> Bool {
-        let body = text.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
-        return text.utf8.count.isMultiple(of: 4) && text.utf8.count - body.count <= 2
-            && body.allSatisfy {
-                (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) && $0 >= 0x41 || $0 == UInt8(ascii: "+")
-                    || (UInt8(ascii: "/")...UInt8(ascii: "9")).contains($0)
-            }
     }
 }
 

@@ -22,7 +22,8 @@ enum SwiftName {
         "RequestEntity",
         "RequestOptions", "Result", "Route", "Self", "Sendable", "Sequence", "Set", "Settable", "String", "Swift",
         "Task",
-        "Timestamp", "Type", "UInt", "UInt64", "URL", "UUID", "UploadFile", "Void", "LATNetworking", "Response",
+        "Timestamp", "Type", "UInt", "UInt64", "URL", "UUID", "UploadFile", "Verbatim", "Void", "LATNetworking",
+        "Response",
         "Request",
         "Reply",
     ]

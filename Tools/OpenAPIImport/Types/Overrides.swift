@@ -86,7 +86,7 @@ struct Overrides {
     private static func type(_ text: String) -> SwiftType {
         let known: [SwiftType] = [
             .string, .int, .uint64, .double, .decimal, .bool, .data, .uuid, .url, .timestamp, .day, .unix, .mail,
-            .json,
+            .verbatim(.uuid), .verbatim(.url), .verbatim(.data), .json,
         ]
         return known.first { $0.text == text } ?? .custom(text)
     }

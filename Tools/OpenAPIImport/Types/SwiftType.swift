@@ -2,6 +2,8 @@
 indirect enum SwiftType: Hashable {
     case string, int, uint64, double, decimal, bool, data, uuid, url
     case timestamp, day, unix, mail
+    /// A text that is kept as it came, beside the value that it means.
+    case verbatim(SwiftType)
     case json
     /// Nothing: a reply without content.
     case empty
@@ -26,6 +28,7 @@ indirect enum SwiftType: Hashable {
         case .day: "Timestamp.Day"
         case .unix: "Timestamp.Unix"
         case .mail: "Timestamp.Mail"
+        case .verbatim(let value): "Verbatim<\(value.text)>"
         case .json: "JSONValue"
         case .empty: "Empty"
         case .array(let element, let isNullable): "[\(element.text)\(isNullable ? "?" : "")]"
@@ -53,10 +56,14 @@ indirect enum SwiftType: Hashable {
     var needsFoundation: Bool {
         switch self {
         case .decimal, .data, .uuid, .url: true
-        case .array(let inner, _), .dictionary(let inner, _): inner.needsFoundation
+        case .array(let inner, _), .dictionary(let inner, _), .verbatim(let inner): inner.needsFoundation
         default: false
         }
     }
+
+    /// Whether it is a text that may be an address.
+    var isAddress: Bool { self == .string || isURL }
+    var isURL: Bool { self == .url || self == .verbatim(.url) }
 
     /// Whether `JSONValue` is in it, that is, whether the document could not say more.
     var isVague: Bool {

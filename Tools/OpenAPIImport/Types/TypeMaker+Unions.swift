@@ -207,7 +207,7 @@ extension TypeMaker {
 
     static func kind(of type: SwiftType) -> UnionShape.Kind {
         switch type {
-        case .string, .timestamp, .day, .mail, .uuid, .url, .data: return .string
+        case .string, .timestamp, .day, .mail, .uuid, .url, .data, .verbatim: return .string
         case .int, .uint64: return .integer
         case .double, .decimal, .unix: return .number
         case .bool: return .bool

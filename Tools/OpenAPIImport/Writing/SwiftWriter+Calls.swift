@@ -65,32 +65,19 @@ extension SwiftWriter {
     }
 
     private mutating func writeOptions(_ members: [EntityPlan.Member]) {
-        var (lines, cookies): ([String], [String]) = ([], [])
-        // All cookies are one field.
-        var list = "cookies"
-        while members.contains(where: { $0.property.name == list }) { list += "List" }
-        for member in members {
+        let lines = members.compactMap { member -> String? in
             let property = member.property
             let name = SwiftName.escaped(property.name)
             let text = Self.text(of: name, property.type)
-            func add(_ statement: String, to lines: inout [String]) {
-                lines.append(property.isOptional ? "if let \(name) { \(statement) }" : statement)
-            }
+            let statement: String
             switch member.location {
-            case .header(let name): add("options.headers[\(SwiftName.literal(name))] = \(text)", to: &lines)
-            case .idempotencyKey: add("options.idempotencyKey = \(text)", to: &lines)
-            case .cookie(let name):
-                add("\(list).append(\(SwiftName.literal("\(name)=")) + \(text))", to: &cookies)
-            default: continue
+            case .header(let field): statement = "options.headers[\(SwiftName.literal(field))] = \(text)"
+            case .idempotencyKey: statement = "options.idempotencyKey = \(text)"
+            case .cookie(let cookie):
+                statement = "options.headers.appendCookie(\(SwiftName.literal(cookie)), \(text))"
+            default: return nil
             }
-        }
-        if !cookies.isEmpty {
-            let field = "options.headers[\"Cookie\"] = \(list).joined(separator: \"; \")"
-            let areOptional = members.allSatisfy { member in
-                if case .cookie = member.location { member.property.isOptional } else { true }
-            }
-            lines += ["var \(list): [String] = []"] + cookies
-            lines.append(areOptional ? "if !\(list).isEmpty { \(field) }" : field)
+            return property.isOptional ? "if let \(name) { \(statement) }" : statement
         }
         guard !lines.isEmpty else { return }
         add()
@@ -107,7 +94,7 @@ extension SwiftWriter {
         case .string: return name
         case .uuid: return "\(name).uuidString.lowercased()"
         case .url: return "\(name).absoluteString"
-        case .timestamp, .day, .mail: return "\(name).rawValue"
+        case .timestamp, .day, .mail, .verbatim: return "\(name).rawValue"
         case .data: return "\(name).base64EncodedString()"
         case .named(let declaration):
             guard case .openEnum(let shape) = declaration.kind else { return "\"\\(\(name))\"" }

@@ -63,16 +63,27 @@ extension OpenAPICommand {
         }
         try Self.refuseEdited(result.files + removed.map { ($0, nil) }, state, in: folder)
         state.files = result.files.map(\.name)
-        state.digests = Dictionary(result.files.map { ($0.name, Self.digest($0.text)) }) { first, _ in first }
+        // Those of example replies have the path of the file.
+        state.digests = state.digests.filter { $0.key.contains("/") }
+        for file in result.files { state.digests[file.name] = Self.digest(file.text) }
         state.table = editor.table.json
         state.title = importer.title
         state.overrides = arguments.value(Self.overrides) ?? state.overrides
         state.keepsAdditional = result.keepsAdditional
         writes.append((table.path, editor.text))
-        writes.append((stateFile, state.text))
         if let examples = arguments.value(Self.examples) {
-            writes += result.examples.map { ("\(examples)/\($0.name)", $0.text) }
+            for (path, text) in result.examples.map({ ("\(examples)/\($0.name)", $0.text) }) {
+                let digest = Self.digest(text)
+                if let old = try Self.text(of: path).map(Self.digest), ![state.digests[path], digest].contains(old) {
+                    console.note(
+                        SafeText.line("\(path) was edited and stays; delete it to have the document's example"))
+                    continue
+                }
+                state.digests[path] = digest
+                writes.append((path, text))
+            }
         }
+        writes.append((stateFile, state.text))
         let changed = try writes.filter { write in try Self.text(of: write.path) != write.text }
         if !arguments.contains(Self.isDry) {
             for write in changed { try Self.write(write.text, to: write.path) }

@@ -51,28 +51,11 @@ extension Data {
     }
 
     /// The bytes in the Base64 alphabet for URLs and file names (RFC 4648 §5), without padding.
-    public var base64URL: String {
-        let bytes = base64EncodedString().utf8.compactMap { byte -> UInt8? in
-            switch byte {
-            case UInt8(ascii: "+"): UInt8(ascii: "-")
-            case UInt8(ascii: "/"): UInt8(ascii: "_")
-            case UInt8(ascii: "="): nil
-            default: byte
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
+    public var base64URL: String { Base64.urlText(of: self) }
 
     /// Decodes Base64 in either alphabet, with padding or without; `nil` when the text is not Base64.
     public init?(base64Text text: String) {
-        var bytes = Array(text.utf8)
-        while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
-        guard text.utf8.count - bytes.count <= 2, bytes.count % 4 != 1 else { return nil }
-        for (index, byte) in bytes.enumerated() {
-            if byte == UInt8(ascii: "-") { bytes[index] = UInt8(ascii: "+") }
-            if byte == UInt8(ascii: "_") { bytes[index] = UInt8(ascii: "/") }
-        }
-        bytes += [UInt8](repeating: UInt8(ascii: "="), count: (4 - bytes.count % 4) % 4)
-        self.init(base64Encoded: String(decoding: bytes, as: UTF8.self))
+        guard let data = Base64.data(of: text) else { return nil }
+        self = data
     }
 }

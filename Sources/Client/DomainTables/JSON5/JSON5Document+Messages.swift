@@ -62,7 +62,7 @@ extension SourceText {
     }
 
     private func shown(_ token: Range<Int>) -> String {
-        token.isEmpty ? "the end of the file" : QuotedText.of(text(token))
+        token.isEmpty ? "the end of the file" : QuotedText.of(String(SourceExcerpt.parts(of: self, at: token).marked))
     }
 
     /// The key at a range, with or without quotes.

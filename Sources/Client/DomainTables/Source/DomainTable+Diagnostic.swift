@@ -74,17 +74,7 @@ package enum SourceExcerpt {
     private static let reach = 2_048
 
     package static func lines(of source: SourceText, at range: Range<Int>) -> [String] {
-        let whole = source.line(of: range.lowerBound)
-        let middle = min(range.upperBound, range.lowerBound + reach)
-        let start = max(whole.lowerBound, range.lowerBound - reach)
-        let line = start..<max(start, min(whole.upperBound, middle + reach))
-        var before = Array(source.text(line.lowerBound..<max(line.lowerBound, min(range.lowerBound, line.upperBound))))
-        let isInside = range.lowerBound < line.upperBound
-        var marked = isInside ? Array(source.text(range.lowerBound..<min(middle, line.upperBound))) : []
-        var after = isInside ? Array(source.text(min(middle, line.upperBound)..<line.upperBound)) : []
-        // A key may be on an earlier line than its value.
-        let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
-        hideSecrets(context, source.secretHeaders, &before, &marked, &after)
+        var (before, marked, after) = parts(of: source, at: range)
         if before.count > widest { before = ["…"] + before.suffix(widest / 2) }
         if marked.count > widest {
             marked = marked.prefix(widest / 2) + ["…"]
@@ -99,6 +89,24 @@ package enum SourceExcerpt {
         let markedWidth = marked.reduce(0) { $0 + width(of: $1) }
         let underline = "^" + String(repeating: "~", count: max(0, markedWidth - 1))
         return [String(shown), indent.joined() + underline]
+    }
+
+    /// What is before a range in its line, the range, and what is after it, without secrets.
+    package static func parts(
+        of source: SourceText, at range: Range<Int>
+    ) -> (before: [Character], marked: [Character], after: [Character]) {
+        let whole = source.line(of: range.lowerBound)
+        let middle = min(range.upperBound, range.lowerBound + reach)
+        let start = max(whole.lowerBound, range.lowerBound - reach)
+        let line = start..<max(start, min(whole.upperBound, middle + reach))
+        var before = Array(source.text(line.lowerBound..<max(line.lowerBound, min(range.lowerBound, line.upperBound))))
+        let isInside = range.lowerBound < line.upperBound
+        var marked = isInside ? Array(source.text(range.lowerBound..<min(middle, line.upperBound))) : []
+        var after = isInside ? Array(source.text(min(middle, line.upperBound)..<line.upperBound)) : []
+        // A key may be on an earlier line than its value.
+        let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
+        hideSecrets(context, source.secretHeaders, &before, &marked, &after)
+        return (before, marked, after)
     }
 
     private static func visible(_ character: Character) -> Character {

@@ -212,15 +212,11 @@ package final class CodingRules: Sendable {
     }
 
     static func text(of data: Data, by rules: CodingRules?) -> String {
-        let text = data.base64EncodedString()
-        guard rules?.coding.data == .base64URL else { return text }
-        return String(text.compactMap { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 == "=" ? nil : $0 })
+        rules?.coding.data == .base64URL ? Base64.urlText(of: data) : data.base64EncodedString()
     }
 
     static func data(from text: String, by rules: CodingRules?) -> Data? {
-        guard rules?.coding.data == .base64URL else { return Data(base64Encoded: text) }
-        let standard = String(text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
-        return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4))
+        rules?.coding.data == .base64URL ? Base64.data(of: text) : Data(base64Encoded: text)
     }
 
     /// The text of an infinite number or NaN; `nil` when it is refused.

@@ -98,7 +98,7 @@ extension [UInt8] {
         let isEnd: (UInt8) -> Bool = { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
         return self[(slashes + 2)...].firstIndex(where: isEnd) ?? count
     }
-    fileprivate mutating func appendEscaped(_ byte: UInt8) {
+    mutating func appendEscaped(_ byte: UInt8) {
         append(UInt8(ascii: "%"))
         append(UInt8.hexadecimalDigit(byte >> 4, isUppercase: true))
         append(UInt8.hexadecimalDigit(byte & 0x0F, isUppercase: true))
