@@ -1,4 +1,4 @@
-public import FoundationEssentials
+import FoundationEssentials
 
 /// Base64 in the alphabet for URLs and file names (RFC 4648 §5).
 package enum Base64 {
