@@ -16,7 +16,7 @@ struct ListBooks: RequestEntity, Encodable {
 
     var options: RequestOptions {
         var options = RequestOptions()
-        if let xRequestID { options.headers["X-Request-ID"] = xRequestID.uuidString.lowercased() }
+        if let xRequestID { options.headers["X-Request-ID"] = xRequestID.rawValue }
         return options
     }
 

@@ -12,12 +12,10 @@ struct ParcelLabel: RequestEntity, Encodable {
 
     var options: RequestOptions {
         var options = RequestOptions()
+        options.headers.appendCookie("session", session)
+        options.headers.appendCookie("csrf-token", "\(csrfToken)")
         if let cookies { options.headers["cookies"] = "\(cookies)" }
-        var cookiesList: [String] = []
-        cookiesList.append("session=" + session)
-        cookiesList.append("csrf-token=" + "\(csrfToken)")
-        if let theme { cookiesList.append("theme=" + theme) }
-        options.headers["Cookie"] = cookiesList.joined(separator: "; ")
+        if let theme { options.headers.appendCookie("theme", theme) }
         return options
     }
 
@@ -32,9 +30,7 @@ struct ParcelHint: RequestEntity, Encodable {
 
     var options: RequestOptions {
         var options = RequestOptions()
-        var cookies: [String] = []
-        if let theme { cookies.append("theme=" + theme) }
-        if !cookies.isEmpty { options.headers["Cookie"] = cookies.joined(separator: "; ") }
+        if let theme { options.headers.appendCookie("theme", theme) }
         return options
     }
 
