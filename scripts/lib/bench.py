@@ -557,7 +557,7 @@ def run_fleet(turn):
 
 
 def run_bridges(turn):
-    if not options.packages or turn >= 3:
+    if not options.packages:
         if turn == 0:
             say("the row bridges is skipped, because it needs --packages; see scripts/integrations --help")
         return
