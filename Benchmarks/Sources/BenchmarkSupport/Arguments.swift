@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 
 /// The command line of every benchmark program: `MODE URL REQUESTS IN_FLIGHT WARMUP [FILE]`.
 public struct Arguments: Sendable {
@@ -22,8 +22,7 @@ public struct Arguments: Sendable {
             let inFlight = Int(arguments[4]), inFlight > 0,
             let warmup = Int(arguments[5]), warmup >= 0
         else {
-            let usage = "usage: \(arguments[0]) \(modes.joined(separator: "|")) URL REQUESTS IN_FLIGHT WARMUP [FILE]\n"
-            FileHandle.standardError.write(Data(usage.utf8))
+            complain("usage: \(arguments[0]) \(modes.joined(separator: "|")) URL REQUESTS IN_FLIGHT WARMUP [FILE]")
             exit(2)
         }
         mode = arguments[1]
@@ -43,3 +42,6 @@ public struct Failure: Error, CustomStringConvertible {
     /// Makes an error with a description.
     public init(_ description: String) { self.description = description }
 }
+
+/// Writes a line to the standard error.
+public func complain(_ line: String) { write(STDERR_FILENO, line + "\n", line.utf8.count + 1) }

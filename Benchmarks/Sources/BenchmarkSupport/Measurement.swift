@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 
 /// Measures the processor and wall time of some work, and prints it as one line of JSON.

@@ -1,5 +1,6 @@
 import BenchmarkSupport
-import Foundation
+import FoundationEssentials
+import Glibc
 import LATNetworking
 import ResponseCache
 
@@ -27,11 +28,9 @@ private struct InstantTransport: Transport {
     private let body = Data(repeating: 7, count: 4_096)
     /// The `Date` of every response, which a cache reads at each look-up.
     private static let date = {
-        let format = DateFormatter()
-        format.locale = Locale(identifier: "en_US_POSIX")
-        format.timeZone = TimeZone(identifier: "GMT")
-        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        return format.string(from: Date())
+        var (now, parts, text) = (time(nil), tm(), [CChar](repeating: 0, count: 64))
+        strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts))
+        return String(cString: text)
     }()
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
@@ -174,6 +173,6 @@ private func stream(_ arguments: Arguments) async throws {
     var count = 0
     for try await chunk in body { count += chunk.count }
     guard count == 100 << 20 else { throw Failure("\(arguments.url): \(count) bytes came back") }
-    FileHandle.standardError.write(Data("grew by \(Resources.peakKilobytes - before) KiB\n".utf8))
+    complain("grew by \(Resources.peakKilobytes - before) KiB")
     measurement.finish()
 }

@@ -1,5 +1,5 @@
 import BenchmarkSupport
-import Foundation
+import FoundationEssentials
 import LATInspect
 import LATNetworking
 

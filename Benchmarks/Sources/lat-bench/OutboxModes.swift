@@ -1,5 +1,5 @@
 import BenchmarkSupport
-import Foundation
+import FoundationEssentials
 import LATNetworking
 
 /// Modes `outbox-…`, in the folder FILE:

@@ -1,5 +1,5 @@
 import BenchmarkSupport
-import Foundation
+import FoundationEssentials
 import LATRealtime
 
 /// Mode `sockets`: each socket sends a message of the given size whenever one has come back. A socket has one message

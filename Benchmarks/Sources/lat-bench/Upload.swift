@@ -1,5 +1,5 @@
 import BenchmarkSupport
-import Foundation
+import FoundationEssentials
 import LATNetworking
 
 /// Mode `upload`: the file as a part of a multipart body, read from its path while it is sent, with progress reports.

@@ -26,7 +26,8 @@
 
 import BenchmarkSupport
 import Dispatch
-import Foundation
+import FoundationEssentials
+import Glibc
 import LATNetworking
 
 let arguments = Arguments(
@@ -47,7 +48,7 @@ Task.detached {
     do {
         try await run(arguments)
     } catch {
-        FileHandle.standardError.write(Data("lat-bench: \(error)\n".utf8))
+        complain("lat-bench: \(error)")
         exit(1)
     }
     over.signal()
