@@ -1,5 +1,6 @@
 import DomainTables
 import Glibc
+import HTTPCore
 import LATNetworking
 import OpenAPIImport
 import Platform
@@ -167,13 +168,6 @@ struct OpenAPICommand: Command {
 
     /// The words of an option that has a list.
     func list(_ option: Option) -> [String] {
-        arguments.values(option).flatMap { $0.split(separator: ",").map { $0.trimmed } }.filter { !$0.isEmpty }
-    }
-}
-
-extension Substring {
-    fileprivate var trimmed: String {
-        let start = drop { $0 == " " }
-        return String(start.reversed().drop { $0 == " " }.reversed())
+        arguments.values(option).flatMap { $0.split(separator: ",").map { String($0).trimmingFieldWhitespace } }.filter { !$0.isEmpty }
     }
 }

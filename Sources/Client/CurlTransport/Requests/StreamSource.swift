@@ -1,5 +1,5 @@
 import FoundationEssentials
-internal import HTTPCore
+package import HTTPCore
 import Synchronization
 
 /// The bytes of an asynchronous sequence, requested no faster than libcurl sends them: the next chunk is requested when
@@ -143,14 +143,22 @@ final class StreamSource: BodySource {
 
     private func completed(_ state: borrowing State) -> BodyRead {
         guard let length, state.delivered < length else { return .end }
-        return .failed(Self.failure("it ended after \(state.delivered) of the \(length) bytes announced"))
+        return .failed(.streamLength(state.delivered, of: length))
     }
 
-    private var surplus: NetworkError {
-        Self.failure("it produced more than the \(length ?? 0) bytes announced")
-    }
+    private var surplus: NetworkError { .streamLength(.max, of: length ?? 0) }
 
-    private static func failure(_ reason: String, underlying: (any Error)? = nil) -> NetworkError {
+    fileprivate static func failure(_ reason: String, underlying: (any Error)? = nil) -> NetworkError {
         NetworkError(.requestBody, message: "the request's body stream failed: \(reason)", underlying: underlying)
+    }
+}
+
+extension NetworkError {
+    /// The error of a body stream that has not the length that was announced.
+    package static func streamLength(_ count: Int64, of length: Int64) -> NetworkError {
+        StreamSource.failure(
+            count < length
+                ? "it ended after \(count) of the \(length) bytes announced"
+                : "it produced more than the \(length) bytes announced")
     }
 }

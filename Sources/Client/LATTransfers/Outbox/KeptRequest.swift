@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import Glibc
 import HTTPCore
@@ -247,13 +248,7 @@ struct BodyWriter {
             count += Int64(chunk.count)
             try write(chunk, to: descriptor)
         }
-        if let length = stream.length, count != length {
-            throw NetworkError(
-                .requestBody,
-                message: "the request's body stream failed: it "
-                    + (count < length ? "ended after \(count) of the" : "produced more than the")
-                    + " \(length) bytes announced")
-        }
+        if let length = stream.length, count != length { throw NetworkError.streamLength(count, of: length) }
         try finish(descriptor)
     }
 

@@ -9,6 +9,13 @@ import ResponseCache
 /// when it is written. A worker without work takes half of the largest remaining piece. A response that extends beyond its
 /// piece is read on, as long as nobody receives what follows: the server may refuse any other connection.
 struct DownloadPlan: Sendable {
+    /// What a session that gets anywhere changes.
+    struct Standing: Equatable {
+        var received: Int64
+        var total: Int64?
+        var restarts: Int
+    }
+
     /// The smallest piece that a worker takes, unless a gap is smaller.
     static let smallestPiece: Int64 = 512 << 10
     static let maxRestarts = 3
@@ -25,6 +32,7 @@ struct DownloadPlan: Sendable {
     private(set) var done = ByteRanges()
     /// The number of times that the download had to start over.
     private(set) var restarts = 0
+    var standing: Standing { Standing(received: done.count, total: total, restarts: restarts) }
     private var pieces: [Int: Piece] = [:]
     /// Whether the last response with content was a 206, which makes several connections useful.
     private var hasSeenPart = false

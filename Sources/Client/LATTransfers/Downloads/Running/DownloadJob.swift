@@ -147,7 +147,7 @@ final class DownloadJob: Sendable {
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
             if control.isCancelled { throw cancellation }
-            let before = state.withLock(\.plan)
+            let before = state.withLock { $0.plan.standing }
             do {
                 try await control.run { [self] in try await session() }
                 try checkChange(since: before)
@@ -171,14 +171,12 @@ final class DownloadJob: Sendable {
     }
 
     /// Fails after a session that has ended without an error and has changed nothing: so would the next one.
-    private func checkChange(since before: DownloadPlan) throws {
-        let plan = state.withLock(\.plan)
-        guard !plan.isComplete,
-            (plan.done.count, plan.total, plan.restarts) == (before.done.count, before.total, before.restarts)
-        else { return }
+    private func checkChange(since before: DownloadPlan.Standing) throws {
+        let (plan, isComplete) = state.withLock { ($0.plan.standing, $0.plan.isComplete) }
+        guard !isComplete, plan == before else { return }
         throw NetworkError(
             .protocolViolation,
-            message: "the server's responses do not agree with each other: \(plan.done.count) bytes were received of "
+            message: "the server's responses do not agree with each other: \(plan.received) bytes were received of "
                 + "\(plan.total.map { "\($0)" } ?? "unknown"), and nothing is left to request; the file was not saved",
             request: order.request, response: state.withLock(\.response))
     }
