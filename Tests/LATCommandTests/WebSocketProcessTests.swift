@@ -65,6 +65,16 @@ import Testing
             result.exitCode == 1 && result.err == "the server closed the socket with 1009 (too big)\n", "\(result.err)")
     }
 
+    @Test func serverThatClosesDuringTheInputIsToldOf() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.receive(1), .close(1000)))
+        let result = try await Shell.run(
+            "/bin/sh",
+            "(echo one; until test -e go; do sleep 0.05; done) | { lat ws \(server.url()) -; echo $?; touch go; }",
+            in: try TemporaryDirectory())
+        #expect(result.text == "0\n" && result.err == "the server closed the socket with 1000\n", "\(result.err)")
+    }
+
     @Test func inputThatMayBeUnreadIsAFailure() async throws {
         let server = try MockServer()
         server.enqueue(.webSocket { _ in [.cut] })

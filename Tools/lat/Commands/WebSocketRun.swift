@@ -42,7 +42,9 @@ struct WebSocketRun {
         prompt?.close()
         guard case .success = result, let closing = socket.closing else { return try live.code(of: result) }
         let isFailure = socket.closedForAFailure
-        if isFailure || command.request.isVerbose || prompt != nil { note(closing) }
+        // A server that closes by itself may not have read all lines.
+        let isTold = isFailure || command.sendsInput && closing.isByServer
+        if isTold || command.request.isVerbose || prompt != nil { note(closing) }
         if closesAfterInput, !closing.isByServer, !closing.isClean {
             console.complain(
                 "the server did not answer the close frame, so it may not have read all lines; look at its log")
