@@ -16,7 +16,9 @@ import Testing
         #expect(try cache("report", "--directory", "d").directory == "d")
         #expect(try cache("report").action == .report)
         #expect(try cache("clear", "--all").action == .clear(.all))
-        #expect(try cache("clear", "--url", "u").action == .clear(.url("u")))
+        for url in ["HTTP://LOCALHOST:8080/x#part", ":8080/x", "localhost:8080/x"] {
+            #expect(try cache("clear", "--url", url).action == .clear(.url("http://localhost:8080/x")))
+        }
         #expect(try cache("clear", "--prefix=p").action == .clear(.urlPrefix("p")))
         #expect(try cache("clear", "--domain", "d").action == .clear(.domain("d")))
         #expect(try cache("clear", "--server", "s").action == .clear(.server("s")))
@@ -41,6 +43,7 @@ import Testing
         ),
         (["cache", "report", "--cache", "http"], "--cache is for lat cache explain; leave it out"),
         (["cache", "report", "x"], "\"x\" is one argument too many; lat cache --help shows the usage"),
+        (["cache", "clear", "--prefix", ""], "--prefix \"\" selects nothing; give it a text, or write --all"),
         (["cache", "report", "--directory", ""], "--directory \"\" names no folder; write --directory DIR"),
     ])
     func mistakesNameTheNextStep(_ arguments: [String], _ message: String) {

@@ -41,7 +41,7 @@ import Testing
         server.enqueue(.events(.event("a")), .events(.event("a"), .event("[DONE]")))
         let cut = try await LatProcess.run(["events", server.url(), "--ends-at", "[DONE]"])
         #expect(cut.exitCode == 3 && cut.text.hasSuffix("  a\n"))
-        #expect(cut.err.contains("[DONE]"), "\(cut.err)")
+        #expect(cut.err.contains("[DONE]") && cut.err.contains("change --ends-at"), "\(cut.err)")
         #expect(try await LatProcess.run(["events", server.url(), "--ends-at", "[DONE]"]).exitCode == 0)
     }
 
@@ -110,10 +110,14 @@ import Testing
         let text = try await LatProcess.run(["events", server.url()])
         #expect(text.exitCode == 3)
         #expect(text.err.contains("not with text/event-stream"))
+        server.enqueue(.events(.event(String(repeating: "x", count: 2 << 20))))
+        let large = try await LatProcess.run(["events", server.url()])
+        #expect(large.exitCode == 3 && large.err.contains("larger than") && !large.err.contains("eventLimit"))
         #expect(try await LatProcess.run(["events", try ClosedPort().url()]).exitCode == 3)
         for (arguments, part) in [
             (["events"], "URL is missing"), (["events", server.url(), "--count", "0"], "--count"),
             (["events", server.url(), "--for", "soon"], "--for"),
+            (["events", server.url(), "--last-event-id", "a\nb"], "--last-event-id has a control character"),
         ] {
             let result = try await LatProcess.run(arguments)
             #expect(result.exitCode == 2, "\(arguments)")

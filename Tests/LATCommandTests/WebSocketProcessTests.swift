@@ -65,11 +65,54 @@ import Testing
             result.exitCode == 1 && result.err == "the server closed the socket with 1009 (too big)\n", "\(result.err)")
     }
 
+    @Test func serverThatClosesDuringTheInputIsToldOf() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.receive(1), .close(1000)))
+        let result = try await Shell.run(
+            "/bin/sh",
+            "(echo one; until test -e go; do sleep 0.05; done) | { lat ws \(server.url()) -; echo $?; touch go; }",
+            in: try TemporaryDirectory())
+        #expect(result.text == "0\n" && result.err == "the server closed the socket with 1000\n", "\(result.err)")
+    }
+
     @Test func inputThatMayBeUnreadIsAFailure() async throws {
         let server = try MockServer()
         server.enqueue(.webSocket { _ in [.cut] })
         let result = try await LatProcess.run(["ws", server.url(), "-"], input: "one\n")
         #expect(result.exitCode == 3 && result.err.contains("close frame"), "\(result.err)")
+    }
+
+    @Test func linesThatTheServerDidNotWaitForAreToldOf() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.receive(1), .text("a"), .close(1000)))
+        let folder = try TemporaryDirectory()
+        let result = try await Shell.run(
+            "/bin/sh", "yes 'a line of thirty-two characters' | head -c 20000000 | lat ws \(server.url()) -", in: folder
+        )
+        #expect(result.text.hasSuffix("  a\n"), "\(result.text)")
+        #expect(result.exitCode == 3 && result.err.contains("of standard input was not sent"), "\(result.err)")
+    }
+
+    @Test func linesOnALostConnectionAreToldOf() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.receive(1), .cut), .webSocket { [.text($0.text)] })
+        let folder = try TemporaryDirectory()
+        let script =
+            "(echo one; until test -e go; do sleep 0.05; done; echo two) | lat ws \(server.url()) - --reconnect"
+        async let run = Shell.run("/bin/sh", script, in: folder)
+        try await eventually("the second connection") { server.requestCount == 2 }
+        _ = try folder.write(Data(), to: "go")
+        let result = try await run
+        #expect(result.exitCode == 0 && result.text.hasSuffix("  two\n"), "\(result.err)")
+        #expect(result.err == "lat: warning: the connection was lost; lines that were sent may not have arrived\n")
+    }
+
+    @Test func timeLimitsTheOpeningToo() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket().stalling(.start))
+        #expect(try await LatProcess.run(["ws", server.url(), "--for", "1s"]).exitCode == 0)
+        let closed = try ClosedPort()
+        #expect(try await LatProcess.run(["ws", closed.url(), "--reconnect", "--for", "1s"]).exitCode == 0)
     }
 
     @Test func lineThatIsNotUTF8IsNotSent() async throws {

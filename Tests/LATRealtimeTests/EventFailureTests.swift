@@ -66,6 +66,19 @@ import Testing
         #expect(error?.message.contains("overloaded") == true && error?.response?.text == "overloaded")
     }
 
+    @Test func errorsShowNoSecretsOfAnEvent() async throws {
+        let data = #"{"text": 7, "access_token": "abc123secret"}"#
+        let (_, error) = try await outcome(Chunk.self, .event(data))
+        #expect(error?.kind == .decoding(path: "text") && error?.message.contains("the data is") == true)
+        #expect(error?.message.contains("abc123secret") == false)
+        let server = try MockServer()
+        server.fallback { _ in .events(.event(data)) }
+        let stream = try CentralRequestManager.make().events(server.url(), options: EventOptions(endsAt: "[DONE]"))
+        let unmarked = await stream.outcome().error
+        #expect(unmarked?.kind == .connectionLost && unmarked?.message.contains("the last one was") == true)
+        #expect(unmarked?.message.contains("abc123secret") == false)
+    }
+
     @Test func errorsOfTheRowSayWhereItIs() async throws {
         let row = #", errors: { code: "fault.id", message: "fault.text", names: { f1: "tooMuch" } }"#
         let (_, error) = try await outcome(

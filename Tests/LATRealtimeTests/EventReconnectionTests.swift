@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPCore
 import LATRealtime
 import LATTesting
 import Synchronization
@@ -263,6 +264,32 @@ import Testing
             #expect(stream.state == .closed)
         }
         try await server.waitUntilIdle()
+    }
+
+    @Test func firstIDThatCannotBeSentIsAnError() async throws {
+        let server = try MockServer()
+        let stream = try CentralRequestManager.make().events(server.url(), options: EventOptions(lastEventID: "a\nb"))
+        #expect(await stream.outcome().error?.kind == .invalidRequest)
+        #expect(server.requestCount == 0 && stream.state == .closed)
+    }
+
+    /// Events that follow the last one may be missing.
+    @Test func streamThatTLSDoesNotEndIsLost() async throws {
+        struct Cut: Transport {
+            func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+                var response = HTTPResponse(
+                    status: 200, body: ResponseBody(Data("data: a\n\n".utf8)), url: request.url)
+                response.headers = ["Content-Type": "text/event-stream"]
+                response.bodyEnd = BodyEnd()
+                return response
+            }
+        }
+        let manager = try CentralRequestManager.make { $0.transport = Cut() }
+        let once = await manager.events("https://h.test/").outcome()
+        #expect(once.data == ["a"] && once.error?.kind == .connectionLost)
+        #expect(once.error?.message.contains("close_notify") == true)
+        let marked = await manager.events("https://h.test/", options: EventOptions(endsAt: "a")).outcome()
+        #expect(marked.data.isEmpty && marked.error == nil)
     }
 
     @Test func statesAreReported() async throws {

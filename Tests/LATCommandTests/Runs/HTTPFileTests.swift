@@ -139,6 +139,31 @@ import Testing
         #expect(lines(file.requests[1]).count == 5 && lines(file.requests[1])[3] == "< ./a.png")
     }
 
+    @Test func remarksBetweenRequestsAreNoBody() throws {
+        let file = try file(
+            """
+            ### a
+            GET http://h/1
+
+            # the next one
+            // is longer
+            ### b
+            POST http://h/2
+            Content-Type: application/json
+
+            {"a": 1}
+
+            # done
+
+            ### c
+            POST http://h/3
+            Content-Type: text/markdown
+
+            # Title
+            """)
+        #expect(file.requests.map(lines) == [[], [#"{"a": 1}"#], ["# Title"]])
+    }
+
     @Test func lineEndsAndMarksDoNotMatter() throws {
         let unix = "### a\nGET http://h/1\nX: 1\n\nbody\n### b\nGET http://h/2\n"
         for text in [unix, unix.replacing("\n", with: "\r\n"), "\u{FEFF}" + unix] {

@@ -11,7 +11,7 @@ import Testing
         response.headers = ["Content-Type": "application/json", "X-Count": "7"]
         response.body = ResponseBody(
             Data(
-                #"{"name":"Ada","age":36,"ok":true,"none":null,"tags":["a","b"],"o":{"first name":"x"},"day":"2026-11-29","big":9007199254740993,"huge":123456789012345678901235}"#
+                #"{"name":"Ada","age":36,"ok":true,"none":null,"tags":["a","b"],"o":{"first name":"x"},"day":"2026-11-29","big":9007199254740993,"text":"10","huge":123456789012345678901235}"#
                     .utf8))
         return RunExchange(request: HTTPRequest("GET", "http://h/a"), response: response, duration: .milliseconds(250))
     }()
@@ -35,7 +35,8 @@ import Testing
         "$.tags[*] count == 2", "$ is object", "$.name is text", "$.age is number", "$.tags is list", "$.none is null",
         "$.ok is boolean",
         "duration < 1s", "duration < 300 ms", "duration >= 250", "size > 10", "body contains Ada", "url == http://h/a",
-        "$.day > 2026-01-01", "$.name count == 3", "version exists",
+        "$.day > 2026-01-01", "$.name count == 3", "version exists", "header X-Count < 10", "$.text > 9",
+        "$.big > 9007199254740992",
     ]) func holds(_ text: String) throws {
         // A member that the object lacks is not contained.
         if text == "$.o contains first" {
@@ -54,7 +55,9 @@ import Testing
         ("$.none missing", "it is null"), ("duration < 100ms", "it is 250"), ("$.age is text", "it is 36"),
         ("$.age == \"36\"", "it is 36"),
         ("$.name < 5", "it is \"Ada\""), ("$.name matches ^B", "it is \"Ada\""),
-        ("$.tags contains c", "it is [\"a\",\"b\"]"),
+        ("$.tags contains c", "it is [\"a\",\"b\"]"), ("header X-Count > 10", "it is \"7\""),
+        ("$.none > 0", "it is null"), ("$.tags > 0", "it is [\"a\",\"b\"]"), ("$.ok > 0", "it is true"),
+        ("$.o >= 0", "it is {\"first name\":\"x\"}"),
     ]) func failsWithWhatWasFound(_ text: String, _ reason: String) throws {
         let found = try failure(text)
         #expect(found == reason || reason == "it is 250" && found?.hasPrefix("it is 250") == true, "\(found ?? "")")
@@ -65,6 +68,30 @@ import Testing
         exchange.response.body = ResponseBody(Data((String(repeating: "a", count: 60) + "!").utf8))
         let assertion = try RunAssertion(HTTPFile.Template(text: "body matches ^(a+)+$", start: 0))
         #expect(assertion.failure(in: exchange, "^(a+)+$")?.hasPrefix("the regular expression was given up") == true)
+    }
+
+    @Test func secretsAreNotShown() throws {
+        var exchange = Self.exchange
+        exchange.response.headers = ["X-Auth-Token": "s3cret", "Set-Cookie": "sid=s3cret"]
+        exchange.response.body = ResponseBody(Data(#"{"n":[1],"tokens":{"access_token":["s3cret"]}}"#.utf8))
+        for test in [
+            "header X-Auth-Token == a", "header Set-Cookie contains a", "$[*] contains a", "$.*.access_token == a",
+            "$.tokens.access_token[0] == a", "$.tokens contains a", "body contains zzz",
+        ] {
+            let assertion = try RunAssertion(HTTPFile.Template(text: test, start: 0))
+            let reason = assertion.failure(in: exchange, assertion.operand?.text ?? "")
+            #expect(reason?.contains("s3cret") == false, "\(test): \(reason ?? "it passed")")
+        }
+    }
+
+    @Test func nothingIsMissingInWhatIsNotJSON() throws {
+        let assertion = try RunAssertion(HTTPFile.Template(text: "$.error missing", start: 0))
+        for (body, passes) in [("<html>down</html>", false), (#"{"a": 1, "rows": ["#, false), ("{}", true), ("", true)]
+        {
+            var exchange = Self.exchange
+            exchange.response.body = ResponseBody(Data(body.utf8))
+            #expect((assertion.failure(in: exchange, "") == nil) == passes, "\(body)")
+        }
     }
 
     @Test func longValuesAreCut() throws {

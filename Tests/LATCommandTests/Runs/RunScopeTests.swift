@@ -139,7 +139,8 @@ import Testing
     }
 
     @Test func dotenvIsReadLikeAShell() {
-        let text = "# keys\nA=1\nexport B = two words # why\nC='q # r'\nD=\"x\"\n\nnothing\n"
-        #expect(RunEnvironment.dotenv(text) == ["A": "1", "B": "two words", "C": "q # r", "D": "x"])
+        let text = "# keys\nA=1\nexport B = two words # why\nC='q # r'\nD=\"x\"\nE=\"y # z\" # why\n\nnothing\n"
+        #expect(
+            RunEnvironment.dotenv(text) == ["A": "1", "B": "two words", "C": "q # r", "D": "x", "E": "y # z"])
     }
 }

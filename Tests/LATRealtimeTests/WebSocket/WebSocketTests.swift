@@ -169,6 +169,13 @@ import Testing
         #expect(error?.message.contains("a message is not Price") == true)
     }
 
+    @Test func messagesKeepTheirSocketOpen() async throws {
+        server.enqueue(.webSocket(.wait(.milliseconds(300)), .text("a"), .close(1000)))
+        var all: [WebSocket.Message] = []
+        for try await message in try await manager.webSocket(server.url("/")).messages { all.append(message) }
+        #expect(all == [.text("a")])
+    }
+
     @Test func releasedSocketSendsACloseFrame() async throws {
         server.enqueue(.webSocket { _ in [] })
         _ = try await manager.webSocket(server.url("/"))

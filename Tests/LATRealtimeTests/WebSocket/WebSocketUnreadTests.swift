@@ -61,6 +61,26 @@ import Testing
         #expect(connection.takeUnsent() == [.text("a"), .text("b"), .text("c")])
     }
 
+    @Test func messagesBeforeTheServersCloseFrameAreKept() async throws {
+        server.enqueue(.webSocket { [many] _ in [many] })
+        let socket = try await manager.webSocket(server.url("/"))
+        try await socket.send("all of them")
+        #expect(try await socket.close().isClean)
+        #expect(try await socket.all().count == 3_000)
+    }
+
+    @Test func moreMessagesThanFitBeforeTheCloseFrameAreAnError() async throws {
+        server.enqueue(.webSocket { _ in [.repeated([.data(Data(count: 1 << 20))], count: 40)] })
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(closeTimeout: .seconds(5)))
+        try await socket.send("all of them")
+        #expect(try await socket.close().isClean == false)
+        var count = 0
+        let error = await failure { for try await _ in socket.messages { count += 1 } }
+        #expect(count >= 16 && count < 40)
+        #expect(error?.kind == .connectionLost && error?.message.contains("nobody read the messages") == true)
+    }
+
     @Test func pingWithoutReaderEndsInTime() async throws {
         server.enqueue(.webSocket(many, .receive(.max)))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(pingInterval: nil))

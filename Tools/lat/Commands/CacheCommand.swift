@@ -133,7 +133,14 @@ struct CacheCommand: Command {
 
     private static func selections(_ arguments: ParsedArguments) throws(UsageError) -> [CacheSelection] {
         var selections: [CacheSelection] = []
-        if let url = arguments.value(url) { selections.append(.url(url)) }
+        // A variable of the shell that is not set must not select everything, or nothing.
+        for option in [url, prefix, domain, server, user] where arguments.value(option) == "" {
+            throw UsageError("\(option.name) \"\" selects nothing; give it a text, or write --all")
+        }
+        if let text = arguments.value(url) {
+            let url = try URLArgument.checked(text)
+            selections.append(.url(CanonicalURL(url)?.text ?? url))
+        }
         if let prefix = arguments.value(prefix) { selections.append(.urlPrefix(prefix)) }
         if let domain = arguments.value(domain) { selections.append(.domain(domain)) }
         if let server = arguments.value(server) { selections.append(.server(server)) }

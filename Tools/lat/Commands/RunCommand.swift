@@ -81,6 +81,9 @@ struct RunCommand: Command {
         self.variables = variables
         goesOn = arguments.contains(Self.goOn)
         junit = try arguments.file(Self.junit, "write --junit FILE")
+        if let junit, files.contains(junit) {
+            throw UsageError("--junit \"\(SafeText.line(junit))\" would replace the requests; name another file")
+        }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
         table = try TableArgument(arguments)
         format = try OutputFormat(arguments)

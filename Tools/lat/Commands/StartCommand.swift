@@ -51,7 +51,7 @@ struct StartCommand: Command {
     }
 
     /// Adds an argument after the row to what the options give: `id=42`, `id:=42`, `id==42`, `X-Trace:1`.
-    private static func add(
+    static func add(
         _ item: RequestItem, to parameters: inout [String: JSONValue], _ headers: inout HTTPHeaders
     ) throws(UsageError) {
         switch item.kind {

@@ -7,19 +7,31 @@ import LATRealtime
 struct WebSocketRun {
     let command: WebSocketCommand
     let console: Console
-    private var live: LiveRun { LiveRun(request: command.request, console: console, limit: command.limit) }
+    private let start = ContinuousClock.now
+    /// What is left of `--for` limits the opening, and then the rest.
+    private var live: LiveRun {
+        let limit = command.limit.map { max(.zero, $0 - start.duration(to: .now)) }
+        return LiveRun(request: command.request, console: console, limit: limit)
+    }
+
+    init(command: WebSocketCommand, console: Console) {
+        self.command = command
+        self.console = console
+    }
 
     func run() async throws -> ExitCode {
-        let socket: WebSocket
-        do {
-            socket = try await open()
-        } catch let error as NetworkError {
-            return live.report(error)
-        }
+        live.line(.connecting).map(console.note)
+        let opening = await live.result(of: Task { try await open() })
+        guard case .success(let socket) = opening else { return try live.code(of: opening.map { _ in }) }
         let prompt = usesPrompt ? LinePrompt(console) : nil
         defer { prompt?.close() }
         let watcher = Task { [live] in
+            var wasOpen = false
             for await state in socket.states {
+                if wasOpen, command.sendsInput, state != .open, state != .closed {
+                    console.note("lat: warning: the connection was lost; lines that were sent may not have arrived")
+                }
+                wasOpen = state == .open
                 guard let line = live.line(state) else { continue }
                 if let prompt { try? prompt.show(line) } else { console.note(line) }
             }
@@ -29,8 +41,10 @@ struct WebSocketRun {
         if !Task.isCancelled { await closeIfOpen(socket) }
         prompt?.close()
         guard case .success = result, let closing = socket.closing else { return try live.code(of: result) }
-        let isFailure = closing.isByServer && !closing.code.isOrdinary
-        if isFailure || command.request.isVerbose || prompt != nil { note(closing) }
+        let isFailure = socket.closedForAFailure
+        // A server that closes by itself may not have read all lines.
+        let isTold = isFailure || command.sendsInput && closing.isByServer
+        if isTold || command.request.isVerbose || prompt != nil { note(closing) }
         if closesAfterInput, !closing.isByServer, !closing.isClean {
             console.complain(
                 "the server did not answer the close frame, so it may not have read all lines; look at its log")
@@ -69,7 +83,7 @@ struct WebSocketRun {
                 try await converse(socket, prompt)
             } else if command.sendsInput {
                 do {
-                    for await line in LineInput.lines() { try await socket.send(try line.text()) }
+                    for await line in LineInput.lines() { try await send(line, to: socket) }
                 } catch let mistake as UsageError {
                     _ = try? await socket.close()
                     throw mistake
@@ -87,7 +101,21 @@ struct WebSocketRun {
             if shown == command.count { return }
         }
         input.cancel()
-        if case .failure(let mistake as UsageError) = await input.result { throw mistake }
+        guard case .failure(let error) = await input.result else { return }
+        if error is UsageError || error is NetworkError && !socket.closedForAFailure { throw error }
+    }
+
+    private func send(_ line: InputLine, to socket: WebSocket) async throws {
+        let text = try line.text()
+        do {
+            try await socket.send(text)
+        } catch {
+            let error = error as? NetworkError
+            throw NetworkError(
+                error?.kind ?? .connectionLost,
+                message: "line \(line.number) of standard input was not sent: "
+                    + (error?.message ?? "the WebSocket is closed"), request: error?.request)
+        }
     }
 
     /// Sends each typed line, and carries out `/ping` and `/close`. Shows errors, such as that of a ping without a connection.
@@ -133,6 +161,11 @@ struct WebSocketRun {
         let side = closing.isByServer ? "the server" : "this side"
         console.note(console.errStyle.dim("\(side) closed the socket with \(closing.code.rawValue)\(reason)"))
     }
+}
+
+extension WebSocket {
+    /// Whether the server closed with a code that tells of a failure.
+    fileprivate var closedForAFailure: Bool { closing.map { $0.isByServer && !$0.code.isOrdinary } ?? false }
 }
 
 /// A message as a line of output: a pure value.

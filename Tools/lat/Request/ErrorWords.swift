@@ -55,6 +55,8 @@ struct ErrorWords {
         ("maxSendRate", [ConnectionArguments.limitRate]),
         ("trailers.names", [ConnectionArguments.trailer]),
         ("connectTo", [ConnectionArguments.connectToOption]),
+        ("endsAt", [EventsCommand.endsAt]),
+        ("lastEventID", [EventsCommand.lastEventID]),
         ("altSvc", [ConnectionArguments.altSvc]),
         ("hsts", [ConnectionArguments.hsts]),
         ("netrc", [ConnectionArguments.netrcFile, ConnectionArguments.netrc]),
@@ -98,6 +100,8 @@ struct ErrorWords {
             "set decompresses = false for the bytes as they were sent",
             "ask for it uncompressed with -H 'Accept-Encoding: identity'"
         ),
+        ("; raise eventLimit if the server is right to send it", ""),
+        ("; raise messageLimit if the server is right to send it", ""),
         ("set digests.checks = false", "give \(ConnectionArguments.anyDigest.name)"),
         ("set existingFile to .overwrite or .skip", "give \(DownloadCommand.existing.name) overwrite or skip"),
     ]

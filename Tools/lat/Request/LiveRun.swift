@@ -31,7 +31,7 @@ struct LiveRun {
     }
 
     /// Waits for the result of the work. Cancels the work when this task is cancelled, and when the time is over.
-    func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {
+    func result<Value: Sendable>(of work: Task<Value, any Error>) async -> Result<Value, any Error> {
         let timer = limit.map { limit in
             Task {
                 try await Task.sleep(for: limit)

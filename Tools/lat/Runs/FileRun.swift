@@ -88,8 +88,10 @@ struct FileRun {
     }
 
     private func entry(of request: HTTPFile.Request) -> RunReport.Entry {
-        RunReport.Entry(
-            name: label(request), method: request.method ?? "GET", target: request.target.text, outcome: .skipped)
+        let text = request.target.text
+        let target = request.mayNameRow ? String(text.prefix { $0 != " " }) : Secrets.standard.shown(url: text)
+        return RunReport.Entry(
+            name: label(request), method: request.method ?? "GET", target: target, outcome: .skipped)
     }
 
     private func label(_ request: HTTPFile.Request) -> String {
@@ -128,18 +130,22 @@ struct FileRun {
             return
         }
         entry.duration = ContinuousClock.now - start
-        guard let response = answer.response else {
-            guard let error = answer.error else { return }
+        let exchange = answer.response.map { response in
+            RunExchange(
+                request: answer.error?.request ?? made.httpRequest(url: response.url), response: response,
+                duration: entry.duration)
+        }
+        if command.isVerbose, let exchange { try show(exchange) }
+        // Only after these errors the response is whole.
+        if let error = answer.error, exchange == nil || error.kind != .httpStatus && error.businessFailure == nil {
             let failure = RunReport.Failure(
                 place: place(request.target.range), message: ErrorWords(command.arguments).message(of: error))
             entry.outcome = .error(failure, ExitCode(error))
             return
         }
-        entry.status = response.status
-        let sent = answer.error?.request ?? made.httpRequest(url: response.url)
-        let exchange = RunExchange(request: sent, response: response, duration: entry.duration)
+        guard let exchange else { return }
+        entry.status = exchange.response.status
         if let name = request.name { scope.exchanges[name] = exchange }
-        if command.isVerbose { try show(exchange) }
         do throws(RunProblem) {
             try judge(exchange, answer.error, request, &entry)
             if let output = request.output { try save(exchange, output) }
@@ -184,7 +190,7 @@ struct FileRun {
             failures.append(RunReport.Failure(place: place(assertion.range), message: "\(assertion.text): \(reason)"))
         }
         for capture in request.captures {
-            guard let value = capture.subject.value(in: exchange) else {
+            guard let value = capture.subject.value(in: exchange), !value.isNull else {
                 let message = "there is nothing to keep as \(capture.name); check the path, or see the response with -v"
                 failures.append(RunReport.Failure(place: place(capture.range), message: message))
                 continue

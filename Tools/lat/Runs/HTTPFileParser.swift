@@ -56,7 +56,10 @@ struct HTTPFileParser {
 
     private mutating func finish() {
         if place != .before {
-            while case .text(let line)? = request.body.last, line.isBlank { request.body.removeLast() }
+            let hasRemarks = mayEndWithRemark
+            while case .text(let line)? = request.body.last, line.isBlank || line.isRemark && !hasRemarks {
+                request.body.removeLast()
+            }
             requests.append(request)
             let body = request.body.compactMap { if case .text(let line) = $0 { line } else { nil } }
             let lines = Set(body.map(\.start))
@@ -87,6 +90,13 @@ struct HTTPFileParser {
         _ range: Range<Int>, _ message: String, _ severity: DomainTable.Diagnostic.Severity = .error
     ) {
         diagnostics.append(DomainTable.Diagnostic(severity, at: range, of: source, message))
+    }
+
+    /// Whether a line that begins with `#` or `//` may be the last one of the body. Otherwise it is a remark before the next
+    /// request: a text without a type, JSON, XML and forms do not end with one.
+    private var mayEndWithRemark: Bool {
+        let type = request.headers.last { $0.name.text.lowercased() == "content-type" }?.value.text.lowercased()
+        return type.map { type in !["json", "xml", "form-", "graphql"].contains { type.contains($0) } } ?? false
     }
 
     // MARK: Before the request
@@ -308,6 +318,8 @@ struct HTTPFileParser {
 
 extension HTTPFile.Template {
     var isBlank: Bool { text.allSatisfy { $0 == " " || $0 == "\t" } }
+
+    var isRemark: Bool { text.hasPrefix("#") || text.hasPrefix("//") }
 
     /// The text after some bytes, without blanks at its ends.
     func trimmed(after count: Int = 0) -> HTTPFile.Template {

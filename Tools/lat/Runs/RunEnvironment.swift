@@ -93,11 +93,11 @@ struct RunEnvironment: Sendable {
             if line.hasPrefix("export ") { line = line.dropFirst(7).trimmedBlanks }
             guard !line.hasPrefix("#"), let equals = line.firstIndex(of: "=") else { continue }
             var value = line[line.index(after: equals)...].trimmedBlanks
-            if let quote = value.first, quote == "\"" || quote == "'", value.count > 1, value.last == quote {
-                value = String(value.dropFirst().dropLast())
-            } else if let comment = value.firstRange(of: " #") {
-                value = value[..<comment.lowerBound].trimmedBlanks
-            }
+            let quote = value.first.flatMap { $0 == "\"" || $0 == "'" ? $0 : nil }
+            // A remark begins after the quotes.
+            let start = quote.flatMap { value.dropFirst().firstIndex(of: $0) } ?? value.startIndex
+            if let remark = value[start...].firstRange(of: " #") { value = value[..<remark.lowerBound].trimmedBlanks }
+            if let quote, value.count > 1, value.last == quote { value = String(value.dropFirst().dropLast()) }
             variables[line[..<equals].trimmedBlanks] = value
         }
         return variables

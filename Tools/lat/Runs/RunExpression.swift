@@ -139,7 +139,8 @@ struct RunAssertion: Hashable, Sendable {
         let isPassed: Bool
         switch operation {
         case .exists: isPassed = found != nil
-        case .isMissing: isPassed = found == nil
+        case .isMissing:
+            isPassed = found == nil && (!subject.isJSON || exchange.body.isEmpty || exchange.json != nil)
         case .isKind: isPassed = found.map { Self.kind(of: $0) == operand } ?? false
         case .equal: isPassed = isEqual(found, operand)
         case .unequal: isPassed = found != nil && !isEqual(found, operand)
@@ -148,11 +149,9 @@ struct RunAssertion: Hashable, Sendable {
         case .startsWith: isPassed = found.map { Self.text(of: $0).hasPrefix(Self.plain(operand)) } ?? false
         case .endsWith: isPassed = found.map { Self.text(of: $0).hasSuffix(Self.plain(operand)) } ?? false
         case .matches:
-            guard (try? Regex(Self.plain(operand))) != nil else { return "\(operand) is not a regular expression" }
+            guard (try? Regex(Self.plain(operand))) != nil else { return "the value is not a regular expression" }
             let match = found.map { Self.matches(Self.text(of: $0), Self.plain(operand)) } ?? false
-            guard let match else {
-                return Self.gaveUp
-            }
+            guard let match else { return Self.gaveUp }
             isPassed = match
         }
         guard !isPassed else { return nil }
@@ -165,13 +164,11 @@ struct RunAssertion: Hashable, Sendable {
                 return "the body cannot be read as JSON: \(error)"
             }
         }
-        if case .json(let steps) = subject, case .member(let name)? = steps.last,
-            Secrets.standard.contains(member: name)
-        {
+        guard let shown = counts ? found : subject.shownValue(in: exchange), shown.string != Secrets.placeholder else {
             return "it is another secret than the expected one"
         }
-        let shown = Secrets.standard.shown(json: found).description
-        return "it is " + (shown.count > 200 ? shown.prefix(200) + "…" : shown)
+        let text = shown.description
+        return "it is " + (text.count > 200 ? text.prefix(200) + "…" : text)
     }
 
     static let gaveUp =
@@ -217,11 +214,13 @@ struct RunAssertion: Hashable, Sendable {
 
     private func isOrdered(_ found: JSONValue?, _ operand: String) -> Bool {
         guard let found else { return false }
-        if let number = number(operand), let value = found.double {
-            return isOrdered(value, number)
+        if let value = found.int, let number = Int(operand), subject != .duration { return isOrdered(value, number) }
+        if let number = number(operand) {
+            // A header field is a text even where it is a number.
+            return (found.double ?? found.string.flatMap(Double.init)).map { isOrdered($0, number) } ?? false
         }
         // Times in ISO 8601 are ordered like their texts.
-        return isOrdered(Self.text(of: found), Self.plain(operand))
+        return found.string.map { isOrdered($0, Self.plain(operand)) } ?? false
     }
 
     private func isOrdered<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
@@ -267,6 +266,16 @@ struct RunAssertion: Hashable, Sendable {
 
 extension RunSubject {
     var isJSON: Bool { if case .json = self { true } else { false } }
+
+    /// The value as messages show it: secrets are replaced by `***`.
+    func shownValue(in exchange: RunExchange) -> JSONValue? {
+        switch self {
+        case .json(let steps):
+            exchange.json.flatMap { Self.value(at: steps[...], in: Secrets.standard.shown(json: $0)) }
+        case .header(let name): exchange.response.headers[name].map { .string(Secrets.standard.shown($0, of: name)) }
+        default: value(in: exchange).map(Secrets.standard.shown(json:))
+        }
+    }
 }
 
 /// What is wrong in an assertion or a capture, and where.

@@ -83,9 +83,14 @@ struct RunRequest: Sendable {
                     at: request.target.range, of: source,
                     "the body of a row's request has to be a JSON object, whose members are its parameters")
             }
+            if let name = members.keys.sorted().first(where: { parameters[$0] != nil }) {
+                throw RunProblem(
+                    at: request.target.range, of: source,
+                    "\"\(SafeText.line(name))\" is given twice, after the row and in the body; give it once")
+            }
             parameters.merge(members) { _, own in own }
             self.body = nil
-            headers["Content-Type"] = nil
+            headers.removeAll { $0.lowercased() == "content-type" }
         }
         target = .row(row, parameters)
     }
@@ -131,15 +136,15 @@ struct RunRequest: Sendable {
         }
     }
 
-    /// The words of a line; quotes keep a word together.
+    /// The words of a line. Quotes keep a word together, and so do the braces of a variable.
     private static func words(_ line: HTTPFile.Template) -> [HTTPFile.Template] {
         var words: [HTTPFile.Template] = []
         var word = HTTPFile.Template(text: "", start: line.start)
-        var (isOpen, quote) = (false, Character?.none)
+        var (isOpen, isInBraces, quote) = (false, false, Character?.none)
         var offset = line.start
         for character in line.text {
             defer { offset += character.utf8.count }
-            if quote == nil, character == " " || character == "\t" {
+            if quote == nil, !isInBraces, character == " " || character == "\t" {
                 if isOpen { words.append(word) }
                 isOpen = false
                 continue
@@ -148,10 +153,11 @@ struct RunRequest: Sendable {
             isOpen = true
             if character == quote {
                 quote = nil
-            } else if quote == nil, character == "\"" || character == "'" {
+            } else if quote == nil, !isInBraces, character == "\"" || character == "'" {
                 quote = character
             } else {
                 word.text.append(character)
+                isInBraces = isInBraces ? !word.text.hasSuffix("}}") : word.text.hasSuffix("{{")
             }
         }
         return isOpen ? words + [word] : words
@@ -165,12 +171,16 @@ struct RunRequest: Sendable {
         // The separator is found before the variables are replaced, so that a value may have any character.
         do throws(UsageError) {
             var item = try RequestItem(word.text)
-            item.value = try scopeExpanded(item.value, word, &scope, source)
-            switch item.kind {
-            case .text, .json, .query: parameters[item.name] = try RequestContent.value(of: item)
-            case .header: headers[item.name] = item.value
-            default: throw UsageError("\"\(item.shown)\" is not for a row; write name=text, name:=json or Name:value")
+            guard [.text, .json, .query, .header, .emptyHeader].contains(item.kind) else {
+                throw UsageError("\"\(item.shown)\" is not for a row; write name=text, name:=json or Name:value")
             }
+            let shown = item.shown
+            item.value = try scopeExpanded(item.value, word, &scope, source)
+            // The message of the item would show the value of a variable, which may be secret.
+            if item.kind == .json, shown != item.shown, (try? JSONValue(parsing: item.value)) == nil {
+                throw UsageError("\"\(shown)\" is not JSON when its variables are replaced; for text write name=text")
+            }
+            try StartCommand.add(item, to: &parameters, &headers)
         } catch {
             throw RunProblem(at: word.range, of: source, error.message)
         }

@@ -35,16 +35,18 @@ struct RunScope: Sendable {
     private static func marks(in text: String) -> [(name: String, range: Range<String.Index>)] {
         var marks: [(name: String, range: Range<String.Index>)] = []
         var rest = text[...]
-        while let open = rest.firstRange(of: "{{"), let close = rest[open.upperBound...].firstRange(of: "}}") {
-            let name = rest[open.upperBound..<close.lowerBound].trimmedBlanks
+        while let open = rest.firstRange(of: "{{") {
+            let inside = rest[open.upperBound...].prefix { $0 != "{" && $0 != "}" && !$0.isNewline }
+            let name = inside.trimmedBlanks
             // Other text in braces belongs to the body, such as the template of another language.
             let isName = name.first.map { $0.isLetter || $0 == "_" || $0 == "$" } ?? false
-            guard isName, !name.contains("{"), !name.contains(where: \.isNewline) else {
+            guard isName, rest[inside.endIndex...].hasPrefix("}}") else {
                 rest = rest[rest.index(after: open.lowerBound)...]
                 continue
             }
-            marks.append((name, open.lowerBound..<close.upperBound))
-            rest = rest[close.upperBound...]
+            let end = rest.index(inside.endIndex, offsetBy: 2)
+            marks.append((name, open.lowerBound..<end))
+            rest = rest[end...]
         }
         return marks
     }

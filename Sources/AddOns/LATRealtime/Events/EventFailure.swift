@@ -66,9 +66,11 @@ enum EventText {
     static let errorBodyLimit = 1 << 20
     private static let limit = 300
 
-    /// The beginning of a text in quotes, without control characters.
+    /// The beginning of a text in quotes, without control characters and secrets.
     static func quoted(_ text: String) -> String {
-        let beginning = String(text.prefix(limit))
-        return "\"\(URLText.visible(beginning))\"" + (beginning.utf8.count < text.utf8.count ? "…" : "")
+        // A secret that is cut could not be found any more.
+        let known = Redactor.scrubbed(String(text.prefix(4 * limit)), of: nil)
+        let isCut = known.count > limit || text.dropFirst(4 * limit).first != nil
+        return "\"\(URLText.visible(String(known.prefix(limit))))\"" + (isCut ? "…" : "")
     }
 }

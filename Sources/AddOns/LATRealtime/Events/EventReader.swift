@@ -75,7 +75,7 @@ final class EventReader {
         do {
             guard let chunk = try await Self.chunk(of: body, call) else {
                 if let marker = rules.endsAt, parser.unfinishedData == marker { return .over }
-                return .lost(loss, unmarkedEnd(call))
+                return .lost(loss, unmarkedEnd(call) ?? cutEnd(call))
             }
             parser.append(chunk)
             // A body that was collected is one chunk.
@@ -97,6 +97,13 @@ final class EventReader {
                 "the stream ended without its end marker \(EventText.quoted(marker)), so events may be missing; \(last); "
                 + "reconnect, or change endsAt if the server ends without a marker",
             request: call.request, response: head)
+    }
+
+    /// The error of a body that TLS does not show to be whole; `nil` for any other end.
+    private func cutEnd(_ call: LiveCall) -> NetworkError? {
+        head?.cutFault("name the event that ends the stream with endsAt").map {
+            NetworkError(.connectionLost, message: $0, request: call.request, response: head)
+        }
     }
 
     private var loss: ReconnectionPlan.End { .lost(after: openedAt.duration(to: .now), hadEvents: hadEvents) }

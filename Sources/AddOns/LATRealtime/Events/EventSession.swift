@@ -56,6 +56,10 @@ final class EventSession: Sendable {
             return .failure(.invalidRequest("two loops read one event stream at once; make a stream for each"))
         }
         do throws(NetworkError) {
+            guard options.lastEventID.utf8.isFieldValue else {
+                throw .invalidRequest(
+                    "lastEventID has a control character, so it cannot be sent; give the id of an event")
+            }
             return .success(try makeCall(manager))
         } catch {
             close()

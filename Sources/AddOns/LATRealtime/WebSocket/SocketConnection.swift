@@ -182,7 +182,6 @@ final class SocketConnection: Sendable {
             state.closing?.isClean = true
             sendClose(code, "", &state)
         }
-        inbox.dropSurplus()
         startTimer()
     }
 
@@ -193,7 +192,7 @@ final class SocketConnection: Sendable {
             state.noteClose(code, reason)
             sendClose(code == .noCode ? nil : code.rawValue, reason, &state)
         }
-        inbox.dropSurplus()
+        inbox.beginClosing()
         startTimer()
     }
 
@@ -221,8 +220,15 @@ final class SocketConnection: Sendable {
         let limit = options.closeTimeout
         state.withLock { state in
             guard state.timer == nil, !state.isOver else { return }
-            state.timer = call.schedule(after: limit) { [weak self] in self?.abort() }
+            state.timer = call.schedule(after: limit) { [weak self] in self?.abortClosing(limit) }
         }
+    }
+
+    private func abortClosing(_ limit: Duration) {
+        guard inbox.holdsUpConnection else { return abort() }
+        let message =
+            "nobody read the messages before the server's close frame within \(limit), so the rest of them is lost"
+        abort(error(.connectionLost, message + "; read socket.messages until they end"))
     }
 
     /// Ends the connection at once.

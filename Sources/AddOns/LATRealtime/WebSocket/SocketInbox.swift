@@ -12,8 +12,8 @@ final class SocketInbox: Sendable {
         var reader: Waiter<WebSocket.Message?>?
         var writer: Waiter<Void>?
         var end: Result<Void, NetworkError>?
-        /// Whether messages are dropped when the inbox is full, because the socket closes.
-        var dropsSurplus = false
+        /// Whether this side closes the socket.
+        var isClosing = false
 
         var count: Int { messages.count - first }
         var isFull: Bool { isFull(times: 1) }
@@ -26,9 +26,9 @@ final class SocketInbox: Sendable {
     private let state = Mutex(State())
     fileprivate static let byteLimit = 256 << 10
     fileprivate static let countLimit = 1_024
-    /// How many times as much is kept once the connection is over. What has arrived then is read to its end without the reader,
-    /// because only the end tells the senders.
-    private static let factorAfterEnd = 64
+    /// How many times as much is kept once the connection closes or is over. What arrives then is read without the reader,
+    /// because only the end tells the senders, and only the server's close frame the one that closes.
+    private static let factorAtEnd = 64
 
     /// Whether the connection waits for the reader.
     var holdsUpConnection: Bool { state.withLock { $0.writer != nil } }
@@ -43,11 +43,11 @@ final class SocketInbox: Sendable {
                     state.reader = nil
                     return (reader, false)
                 }
-                if state.end == nil, !(state.isFull && state.dropsSurplus) {
+                if state.end == nil {
                     state.messages.append(message)
                     state.byteCount += message.byteCount
                 }
-                return (nil, state.isFull && !state.dropsSurplus)
+                return (nil, state.isFull)
             }
             guard let reader else { return isFull }
             // The result is `false` for a reader that was cancelled meanwhile: it has not taken the message.
@@ -55,16 +55,15 @@ final class SocketInbox: Sendable {
         }
     }
 
-    /// Waits until the reader has made room, or the connection is over (``checkRoom()``).
+    /// Waits until the reader has made room, or the connection closes or is over (``checkRoom()``).
     ///
     /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
     func waitForRoom(_ call: LiveCall, _ output: ConnectionOutput) async throws {
         while true {
             let writer = Waiter<Void>()
             let mustWait = state.withLock { state in
-                guard state.isFull(times: output.isOver ? Self.factorAfterEnd : 1), !state.dropsSurplus,
-                    state.end == nil
-                else { return false }
+                let factor = output.isOver || state.isClosing ? Self.factorAtEnd : 1
+                guard state.isFull(times: factor), state.end == nil else { return false }
                 state.writer = writer
                 return true
             }
@@ -77,14 +76,11 @@ final class SocketInbox: Sendable {
     /// Lets a connection that waits for room look again whether it has to.
     func checkRoom() { state.withLock(\.writer)?.end(.success(())) }
 
-    /// Lets the connection be read to its end, even if nobody reads the messages.
-    func dropSurplus() {
-        state.withLock { $0.dropsSurplus = true }
+    /// Makes room for what arrives before the server's close frame, even if nobody reads the messages.
+    func beginClosing() {
+        state.withLock { $0.isClosing = true }
         checkRoom()
     }
-
-    /// Ends the effect of ``dropSurplus()``, for the next connection.
-    func keepSurplus() { state.withLock { $0.dropsSurplus = false } }
 
     /// Accepts no more messages. The reader gets those that have arrived, and then the end.
     func finish(_ end: Result<Void, NetworkError>) {

@@ -184,7 +184,7 @@ final class SocketSession: Sendable {
         state.send(.open)
         for waiter in waiters { waiter.end(.success(())) }
         opened.end(.success(()))
-        if let closing { connection.close(closing.code, closing.reason) } else { inbox.keepSurplus() }
+        if let closing { connection.close(closing.code, closing.reason) }
         if isAbandoned { connection.abort() }
     }
 

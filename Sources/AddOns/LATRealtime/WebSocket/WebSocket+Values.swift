@@ -114,23 +114,24 @@ extension WebSocket {
 /// The loop ends when the socket is closed, and throws when its connection is lost and not opened again. One loop reads
 /// at a time. Ending the loop early does not close the socket.
 public struct WebSocketMessages<Element: Sendable>: AsyncSequence, Sendable {
-    let session: SocketSession
+    /// Keeps the socket open while there is a loop.
+    let socket: WebSocket
     /// Makes the element of a message.
     let element: @Sendable (WebSocket.Message) throws -> Element
 
     /// Starts a loop.
-    public func makeAsyncIterator() -> Iterator { Iterator(session: session, element: element) }
+    public func makeAsyncIterator() -> Iterator { Iterator(socket: socket, element: element) }
 
     /// The iterator of the messages.
     public struct Iterator: AsyncIteratorProtocol {
-        let session: SocketSession
+        let socket: WebSocket
         let element: @Sendable (WebSocket.Message) throws -> Element
 
         /// The next message; `nil` when the socket is closed.
         ///
         /// - Throws: `NetworkError`; `CancellationError` when the current task was cancelled.
         public mutating func next() async throws -> Element? {
-            try await session.inbox.next().map { try element($0) }
+            try await socket.session.inbox.next().map { try element($0) }
         }
     }
 }

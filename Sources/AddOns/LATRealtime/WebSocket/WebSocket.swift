@@ -14,7 +14,7 @@ import HTTPCore
 ///
 /// The connection is made like any call, with headers, token, redirects, proxies, cookies, pins and limits. A reader that
 /// is slow makes the server wait, and a server that is slow makes `send` wait. The socket answers the server's pings, and
-/// detects a lost connection with its own pings. It closes when it is released.
+/// detects a lost connection with its own pings. It closes when it is released; a loop over its messages keeps it.
 public final class WebSocket: Sendable {
     let session: SocketSession
 
@@ -29,7 +29,7 @@ public final class WebSocket: Sendable {
     /// Unless ``WebSocketOptions/reconnection`` opens another connection, the loop ends when either side sends a close
     /// frame, with any code (see ``closing``), and throws when the connection is lost. It also throws when the server
     /// violates the protocol.
-    public var messages: WebSocketMessages<Message> { WebSocketMessages(session: session) { $0 } }
+    public var messages: WebSocketMessages<Message> { WebSocketMessages(socket: self) { $0 } }
 
     /// The messages decoded from JSON, with the `Coding` of the call.
     ///
@@ -40,7 +40,7 @@ public final class WebSocket: Sendable {
     /// The loop throws an error of kind `decoding(path:)` for a message that cannot be decoded. A later loop begins with the
     /// message after it.
     public func messages<Model: Decodable & Sendable>(of model: Model.Type) -> WebSocketMessages<Model> {
-        WebSocketMessages(session: session) { [coding = session.coding] in
+        WebSocketMessages(socket: self) { [coding = session.coding] in
             try LiveValue.decode(model, of: $0.data, coding, "a message")
         }
     }

@@ -12,7 +12,9 @@ extension CacheExplanation: CustomStringConvertible {
         var lines = [(name: "request", text: "\(method.rawValue) \(url)")]
         lines.append(("policy", "\(policy.name), of the \(policySource.rawValue)"))
         if let partition { lines.append(("partition", partition)) }
-        if hasCredentials { lines.append(("sender", "has credentials: only requests with the same ones match")) }
+        if hasCredentials {
+            lines.append(("sender", "has credentials: what is stored for it is only for the same ones"))
+        }
         lines.append(("verdict", sentence))
         for item in stored {
             lines.append(("stored", text(of: item)))
