@@ -305,7 +305,8 @@ public struct PreferenceEditor {
             problem =
                 problem
                 ?? .storage(
-                    .value, "set \"\(key.name)\"", "it cannot be encoded as JSON: \(error); nothing was written")
+                    .value, "set \"\(key.name)\"", "it cannot be encoded as JSON: \(reason); nothing was written")
         }
     }
 }
+            let reason = (error as? EncodingError)?.summary ?? "\(error)"

@@ -142,7 +142,7 @@ struct Operand: Sendable {
     let json: @Sendable () throws -> String
 
     init<Value: Encodable & Sendable>(_ value: Value) {
-        stored = { try ColumnCoding.stored(value).value }
+        stored = { try ColumnCoding.compared(value) }
         json = { try ColumnCoding.json(value) }
     }
 }

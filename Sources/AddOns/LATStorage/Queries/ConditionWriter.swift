@@ -162,7 +162,7 @@ struct ConditionWriter {
     private func encoding<Value>(_ work: () throws -> Value) throws -> Value {
         do { return try work() } catch let error as EncodingError {
             throw NetworkError.storage(
-                .query, "query \(layout.shown)", "a value to compare with cannot be encoded: \(error)")
+                .query, "query \(layout.shown)", "a value to compare with cannot be encoded: \(error.summary)")
         }
     }
 
