@@ -93,15 +93,15 @@ public final class Transaction: ObjectAccess {
         let identifier = ObjectIdentifier(type)
         if let entry = pending[identifier], entry.isCertain { return entry }
         let known = core.entry(of: identifier)
-        // The known layout may be newer than the snapshot.
-        let isSnapshot = !isWriting && connection.isInTransaction
-        if let known, known.isComplete, !isSnapshot { return known }
+        // The known layout may be newer than a snapshot, and what is written must fit the table as it is now.
+        let isInTransaction = connection.isInTransaction
+        if let known, known.isComplete, !isInTransaction { return known }
         let version = try connection.schemaVersion()
         if let known, known.isCertain, known.version == version { return known }
         guard let layout = try TableLayout.read(core.table(of: type), from: connection) else { return nil }
         let prototype = try known?.prototype ?? Prototype(of: type)
         let entry = TypeEntry(type, layout, prototype, version: version, row: firstRow(layout, prototype))
-        if isWriting || isSnapshot { pending[identifier] = entry } else { core.keep(entry, for: identifier) }
+        if isInTransaction { pending[identifier] = entry } else { core.keep(entry, for: identifier) }
         return entry
     }
 
