@@ -192,6 +192,14 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(error?.kind == .storage)
     }
 
+    @Test func observerWithoutAWatchIsReported() throws {
+        let preferences = Preferences(path: "/proc/nowhere/preferences.json") { [problems] problem in
+            problems.list.withLock { $0.append(problem) }
+        }
+        preferences.observe(.fontSize) { _ in }.cancel()
+        #expect(problems.list.withLock { $0.map(\.message) }.contains { $0.contains("inotify") })
+    }
+
     @Test func concurrentThreadsLoseNoUpdate() async throws {
         let path = path
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 public import HTTPCore
 import Platform
 import Synchronization
@@ -47,7 +48,7 @@ public final class Preferences: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.
-    ///   - onProblem: called when the file or a value in it cannot be used, once for each problem until it is solved, on
+    ///   - onProblem: called when the file or a value in it cannot be used or watched, once for each problem until it is solved, on
     ///     the thread that found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
@@ -250,12 +251,19 @@ public final class Preferences: Sendable {
             let parts = PathParts(file.path)
             // Only a folder that exists can be watched.
             try? FileManager.default.createDirectory(atPath: parts.folder, withIntermediateDirectories: true)
-            hub.start(
-                FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
-                    guard let self, !names.isEmpty else { return nil }
-                    self.report()
-                    return nil
-                })
+            let watch = FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
+                guard let self, !names.isEmpty else { return nil }
+                self.report()
+                return nil
+            }
+            if watch == nil {
+                report(
+                    file.failure(
+                        "watch", errno,
+                        "changes by other programs stay unseen; check its folder, and raise fs.inotify.max_user_instances"
+                    ))
+            }
+            hub.start(watch)
         }
         let number = hub.add(key.name, current: everything[key.name], end: end) { [weak self] in
             if let self { body(self[key]) }
