@@ -44,6 +44,15 @@ import Testing
         #expect(try store.fetch(Item.self, where: .in(\.any, names + [8])).map(\.id) == [2, 3])
     }
 
+    @Test func conditionThatIsTooDeepIsRefused() throws {
+        func any(of count: Int) -> Condition<User> {
+            (1..<count).reduce(\.id == 0) { condition, id in condition || \.id == id }
+        }
+        try check(any(of: 900)) { _ in true }
+        let error = #expect(throws: NetworkError.self) { try store.count(User.self, where: any(of: 100_000)) }
+        #expect(error?.storageFailure?.reason == .query && error?.message.contains(".in") == true)
+    }
+
     @Test func comparisonsWithNaNMatchSwift() throws {
         struct Inner: Codable, Sendable { var value: Double }
         struct Sample: Codable, Identifiable, Sendable {

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func unreadableFileThrowsAStorageError() {
-        for path in ["/nowhere", "/proc"] {
+        for path in ["/nowhere", "/proc", "/proc/self/status\0"] {
             let error = #expect(throws: NetworkError.self) { try Digest.md5.bytes(ofFile: path) }
             #expect(error?.kind == .storage)
         }

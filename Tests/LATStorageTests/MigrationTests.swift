@@ -154,6 +154,19 @@ private enum Five {
         #expect(try ObjectStore(path: path, migrations: [rename, retype, last]).count(Four.Item.self) == 0)
     }
 
+    /// A program that knows the table from before a migration.
+    @Test func runningProgramWritesNoOldType() throws {
+        let running = try ObjectStore(path: path)
+        try running.upsert(One.Item(id: 1, name: "1", old: "o"))
+        let retype = Migration("m") { migrator in
+            try migrator.changeField("name", of: "Item", to: Int.self) { _ in .integer(5) }
+        }
+        let migrated = try ObjectStore(path: path, migrations: [retype])
+        let error = #expect(throws: NetworkError.self) { try running.upsert(One.Item(id: 1, name: "one", old: "o")) }
+        #expect(error?.storageFailure?.reason == .schema && error?.message.contains("\"name\"") == true)
+        #expect(try migrated.fetch(Four.Item.self).map(\.name) == [5, 5, 5])
+    }
+
     @Test func optionalDecimalsCompareByNumber() throws {
         let retype = Migration("m") { migrator in
             try migrator.changeField("name", of: "Item", to: Decimal?.self) { old in

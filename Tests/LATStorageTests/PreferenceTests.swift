@@ -108,6 +108,44 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(try JSONValue(parsing: #require(directory.read("sub/preferences.json")))["unknown"][0].double == 1.5)
     }
 
+    @Test func updateOfAMistypedValueIsReported() throws {
+        try directory.write(Data(#"{"fontSize": "big"}"#.utf8), to: "sub/preferences.json")
+        try make().update { $0[.fontSize] += 1 }
+        #expect(problems.list.withLock { $0.first?.message.contains("\"fontSize\"") } == true && problems.count == 1)
+        #expect(make()[.fontSize] == 13 && problems.count == 1)
+    }
+
+    /// An editor empties a file before it writes it.
+    @Test func fileThatIsBeingWrittenIsNotDamaged() async throws {
+        try directory.write(Data(), to: "sub/preferences.json")
+        let hasty = PreferenceFile(path: path, settling: .zero)
+        guard case .damaged = try hasty.read().0 else { return #expect(Bool(false), "an empty file is whole") }
+        let file = PreferenceFile(path: path, settling: .seconds(60))
+        let text = try await withCheckedThrowingContinuation { done in
+            Thread.detachNewThread { done.resume(with: Result { "\(try file.read().0)" }) }
+            try? Data(#"{"fontSize": 20}"#.utf8).write(to: URL(filePath: path))
+        }
+        #expect(text.hasPrefix("values"))
+    }
+
+    @Test func removedFileMeansDefaults() throws {
+        let preferences = make()
+        try preferences.set(.fontSize, to: 14)
+        #expect(unlink(path) == 0)
+        #expect(preferences[.fontSize] == 12)
+    }
+
+    /// The clock of files stands still between two writes, and the file has its old size.
+    @Test func writeWithTheSameTimeIsSeen() throws {
+        let time = timespec(tv_sec: time(nil) + 3_600, tv_nsec: 0)
+        let preferences = make()
+        for number in [14, 15] {
+            try directory.write(Data("{\"fontSize\": \(number)}".utf8), to: "sub/preferences.json")
+            #expect(utimensat(AT_FDCWD, path, [time, time], 0) == 0)
+            #expect(preferences[.fontSize] == number)
+        }
+    }
+
     @Test func eachFaultIsReportedOnceUntilItIsMended() throws {
         try directory.write(Data(#"{"fontSize": "big", "theme": 1}"#.utf8), to: "sub/preferences.json")
         let preferences = make()
@@ -152,6 +190,14 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(preferences[.fontSize] == 12)
         let error = #expect(throws: NetworkError.self) { try preferences.set(.fontSize, to: 1) }
         #expect(error?.kind == .storage)
+    }
+
+    @Test func observerWithoutAWatchIsReported() throws {
+        let preferences = Preferences(path: "/proc/nowhere/preferences.json") { [problems] problem in
+            problems.list.withLock { $0.append(problem) }
+        }
+        preferences.observe(.fontSize) { _ in }.cancel()
+        #expect(problems.list.withLock { $0.map(\.message) }.contains { $0.contains("inotify") })
     }
 
     @Test func concurrentThreadsLoseNoUpdate() async throws {

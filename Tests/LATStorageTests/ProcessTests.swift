@@ -50,6 +50,16 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
                 RoleProcess.say(".")
             }
         case "insert": try ObjectStore(path: arguments[0]).insert(User(Int(arguments[1]) ?? 0))
+        case "leave":
+            // Files with relative paths, and another current folder afterwards.
+            guard chdir(arguments[0]) == 0 else { throw NetworkError(.other, message: "no folder") }
+            let store = try ObjectStore(path: "objects.sqlite")
+            let preferences = Preferences(path: "preferences.json")
+            try store.insert(User(1))
+            guard chdir("other") == 0, try store.count(User.self) == 1 else {
+                throw NetworkError(.other, message: "an empty store is read")
+            }
+            try preferences.set(.counter, to: 1)
         case "old notes": try VersionTests.raiseNotes(arguments[0], areNew: false)
         case "new notes": try VersionTests.raiseNotes(arguments[0], areNew: true)
         case "prefer":
@@ -86,6 +96,14 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
             #expect(code == 0, "\(text)")
         }
         #expect(try ObjectStore(path: path).fetch(Account.self, id: 1)?.balance == 300)
+    }
+
+    @Test func relativePathsStayTheSame() throws {
+        try directory.write(Data(), to: "other/file")
+        let (text, code) = try RoleProcess("leave", [directory.path], of: "StorageRoles").finish()
+        #expect(code == 0, "\(text)")
+        #expect(Preferences(path: directory.path(of: "preferences.json"))[.counter] == 1)
+        #expect(directory.contents.filter { $0.hasPrefix("other/") } == ["other/file"])
     }
 
     @Test func killedProcessLeavesWholeTransactions() throws {

@@ -112,6 +112,25 @@ import Testing
         }
     }
 
+    /// What is written to a file that has no name any more is lost.
+    @Test(arguments: [true, false]) func fileThatIsNoLongerThereIsNotUsed(isReplaced: Bool) throws {
+        let store = try ObjectStore(path: path)
+        try store.insert(User(1))
+        if isReplaced {
+            let other = try ObjectStore(path: directory.path(of: "other.sqlite"))
+            try other.insert(User(7))
+            other.close()
+            #expect(rename(other.path, path) == 0)
+        } else {
+            #expect(unlink(path) == 0)
+        }
+        for use in [{ try store.insert(User(2)) }, { _ = try store.fetch(User.self) }] as [() throws -> Void] {
+            let error = #expect(throws: NetworkError.self) { try use() }
+            #expect(error?.storageFailure?.reason == .unreadable && error?.message.contains("replaced") == true)
+        }
+        #expect((directory.read("objects.sqlite") != nil) == isReplaced)
+    }
+
     @Test func soundFilePassesVerification() throws {
         let store = try ObjectStore(path: path)
         try store.insert(User(1))

@@ -36,6 +36,8 @@ import Testing
         #expect(user.match(method: "POST", path: "/users/1/files/x") == nil)
         #expect(user.match(method: "GET", path: "/users/1/files") == nil)
         #expect(user.match(method: "GET", path: "/users/1") == nil)
+        #expect(user.match(method: "GET", path: "/users//files/x") == nil)
+        #expect(RoutePattern(method: "GET", path: "/users/{id}").match(method: "GET", path: "/users/") == nil)
         let plain = RoutePattern(method: "*", path: "/a b")
         #expect(plain.match(method: "ANY", path: "/a%20b") == [:])
         #expect(plain.match(method: "ANY", path: "/a%20b/") == nil)

@@ -50,6 +50,9 @@ import Testing
         #expect(run(Self.hello, isHead: true) == (Self.helloHead, .keep))
         #expect(run(MockReply(status: 204, body: .bytes(Data("x".utf8)))) == ("HTTP/1.1 204 No Content\r\n\r\n", .keep))
         #expect(run(.status(304)) == ("HTTP/1.1 304 Not Modified\r\n\r\n", .keep))
+        var chunked = MockReply.chunked([Data("x".utf8)])
+        chunked.status = 304
+        #expect(!run(chunked).text.contains("Transfer-Encoding"))
         #expect(run(.chunked([Data("x".utf8)]), isHead: true).text.hasSuffix("Transfer-Encoding: chunked\r\n\r\n"))
     }
 

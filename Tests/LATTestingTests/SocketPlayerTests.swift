@@ -36,6 +36,19 @@ import Testing
     }
     private let close: ArraySlice<UInt8> = [0x88, 0x80, 0, 0, 0, 0]
 
+    @Test func requestThatIsNoHandshakeIsRefused() throws {
+        let server = try MockServer { _ in .webSocket(.text("hello")) }
+        let client = try RawClient(server)
+        let handshake = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        for headers in ["", handshake, key, "Upgrade: websocket\r\nConnection: x-upgrade\r\n" + key] {
+            #expect(try client.getResponse("/", headers: headers + "Sec-WebSocket-Version: 13\r\n").status == 400)
+        }
+        let other = try client.getResponse("/", headers: handshake + key + "Sec-WebSocket-Version: 8\r\n")
+        #expect(other.status == 426 && other["Sec-WebSocket-Version"] == "13")
+        #expect(try client.getResponse("/", headers: handshake + key + "Sec-WebSocket-Version: 13\r\n").status == 101)
+    }
+
     @Test func scriptWithoutAnswersClosesAtItsEnd() throws {
         let result = try run(.webSocket(.text("a"), .receive(), .echo(1)), [text("1"), text("2"), close])
         #expect(result == (["a", "2", "<close>"], .close))

@@ -22,6 +22,30 @@ import Testing
         #expect(!calls.value.contains([]))
     }
 
+    @Test(arguments: [true, false]) func folderThatIsMadeAgainIsWatched(isRemoved: Bool) async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(Data(), to: "folder/file")
+        let calls = Box(0)
+        let watch = try #require(
+            FolderWatch(folder: directory.path(of: "folder"), names: ["file"]) { _ in
+                calls.change { $0 += 1 }
+                return nil
+            })
+        defer { watch.end() }
+        if isRemoved {
+            try FileManager.default.removeItem(atPath: directory.path(of: "folder"))
+        } else {
+            #expect(rename(directory.path(of: "folder"), directory.path(of: "old")) == 0)
+        }
+        try await eventually("the call for the folder that is gone") { calls.value > 0 }
+        let before = calls.value
+        try directory.write(Data(), to: "folder/file")
+        try await eventually("the call for the file in the new folder") { calls.value > before }
+        let first = calls.value
+        try directory.write(Data("x".utf8), to: "folder/file")
+        try await eventually("the call for a change of it") { calls.value > first }
+    }
+
     @Test(.needsMountNamespaces) func folderThatIsMountedOverIsWatched() throws {
         let directory = try TemporaryDirectory()
         try MountNamespace.run {

@@ -1,6 +1,8 @@
 public import CurlTransport
+import Glibc
 public import HTTPCore
 public import LATInspect
+import Synchronization
 public import Testing
 
 /// Gives a test, or each test of a suite, a cassette; see ``Testing/Trait/cassette(_:mode:matching:secrets:engine:filePath:)``.
@@ -11,6 +13,18 @@ public struct CassetteTrait: TestTrait, SuiteTrait, TestScoping {
     let secrets: Secrets
     let engine: EngineConfiguration
 
+    /// The files that this process records anew. A later test of the same suite adds to its file.
+    private static let recorded = Mutex<Set<String>>([])
+
+    private var ownMode: Cassette.Mode {
+        Self.recorded.withLock { recorded in
+            guard mode == .once || mode == .all else { return mode }
+            if recorded.contains(path) { return .new }
+            if mode == .all || access(path, F_OK) != 0 { recorded.insert(path) }
+            return mode
+        }
+    }
+
     /// Applies to the tests of a suite, not only to the suite.
     public var isRecursive: Bool { true }
 
@@ -19,7 +33,7 @@ public struct CassetteTrait: TestTrait, SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         guard testCase != nil else { return try await function() }
-        let cassette = try Cassette(path, mode: mode, matching: matching, secrets: secrets, engine: engine)
+        let cassette = try Cassette(path, mode: ownMode, matching: matching, secrets: secrets, engine: engine)
         try await Cassette.$ofTest.withValue(cassette) { try await function() }
         try cassette.eject()
     }
@@ -39,7 +53,7 @@ extension Trait where Self == CassetteTrait {
     ///
     /// - Parameters:
     ///   - name: The name of the file without `.yaml`, in the folder `Cassettes` beside the test's source file; or an absolute
-    ///     path. Tests that run at the same time need different files.
+    ///     path. Tests that run at the same time need different files; those of a suite with `.serialized` may share one.
     ///   - mode: When it records. Default ``LATInspect/Cassette/Mode/once``.
     ///   - matching: Which requests count as equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``HTTPCore/Secrets/standard``.

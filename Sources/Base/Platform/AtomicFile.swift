@@ -271,6 +271,13 @@ package struct PathParts {
         }
     }
 
+    /// The path from the root, which stays the same when the process changes its current directory.
+    package static func absolute(_ path: String) -> String {
+        if path.hasPrefix("/") { return path }
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        return (getcwd(&buffer, buffer.count).map { String(cString: $0) } ?? "") + "/" + path
+    }
+
     /// The path without symbolic links; `nil` if nothing exists there.
     package static func resolved(_ path: String) -> String? {
         guard let text = realpath(path, nil) else { return nil }

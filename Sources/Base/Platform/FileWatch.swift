@@ -44,13 +44,7 @@ package struct FileWatch {
     package init(path: String) throws(SystemError) {
         guard let inotify = Inotify() else { throw SystemError("inotify_init1") }
         self.inotify = inotify
-        if path.hasPrefix("/") {
-            self.path = path
-        } else {
-            var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-            let folder = getcwd(&buffer, buffer.count).map { String(cString: $0) } ?? "/"
-            self.path = folder + "/" + path
-        }
+        self.path = PathParts.absolute(path)
         if let error = arm() { throw error }
     }
 
@@ -149,12 +143,12 @@ package struct FileWatch {
 }
 
 /// What identifies a file while it exists: its file system and its number there.
-private struct FileNumber: Equatable {
-    let device: UInt64
-    let number: UInt64
+package struct FileNumber: Equatable, Sendable {
+    private let device: UInt64
+    private let number: UInt64
 
     /// `nil` when the path leads to nothing.
-    init?(_ path: String) {
+    package init?(_ path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         (device, number) = (UInt64(status.st_dev), UInt64(status.st_ino))
@@ -162,7 +156,7 @@ private struct FileNumber: Equatable {
 }
 
 /// Watches files in a folder with `inotify(7)`, on its own thread. When a file system is mounted over the folder or unmounted,
-/// it watches the folder that is then at the path.
+/// or the folder is removed or renamed, it watches the folder that is then at the path, as soon as there is one.
 package final class FolderWatch: Sendable {
     /// Handles changes, on the thread of the watch.
     ///
@@ -172,9 +166,13 @@ package final class FolderWatch: Sendable {
     /// Signalled to end the thread.
     private let stop: WakeUp
 
+    private static let events = Inotify.changes | UInt32(IN_MOVE_SELF)
+    /// How often, in milliseconds, a folder that is missing is looked for.
+    private static let lookInterval: Int64 = 1_000
+
     /// Returns `nil` when the folder cannot be watched or the process has no descriptor left.
     package init?(folder: String, names: Set<String>, handler: @escaping Handler) {
-        guard let inotify = Inotify(), let watch = inotify.add(folder, Inotify.changes), let stop = WakeUp(),
+        guard let inotify = Inotify(), let watch = inotify.add(folder, Self.events), let stop = WakeUp(),
             BackgroundThread.start("lat-watch", { Self.run(inotify, folder, watch, stop, names, handler) })
         else { return nil }
         self.stop = stop
@@ -191,17 +189,21 @@ package final class FolderWatch: Sendable {
     ) {
         var due = MonotonicTime?.none
         var watch: Int32? = watch
-        while inotify.wait(
-            until: stop, milliseconds: due.map { Int32(MonotonicTime.now.milliseconds(until: $0)) } ?? -1)
-        {
+        while true {
+            let pauses = [due.map { MonotonicTime.now.milliseconds(until: $0) }, watch == nil ? lookInterval : nil]
+            let pause = pauses.compactMap(\.self).min().map { Int32($0) } ?? -1
+            guard inotify.wait(until: stop, milliseconds: pause) else { return }
             var changed: Set<String> = []
+            var isElsewhere = watch == nil
             inotify.forEachEvent { event in
+                // The folder was removed or renamed.
+                if event.mask & UInt32(IN_IGNORED | IN_MOVE_SELF) != 0, event.watch == watch { isElsewhere = true }
                 if names.contains(event.name) { changed.insert(event.name) }
                 if event.isOverflow { changed = names }
             }
-            if inotify.takeMountChange() {
+            if inotify.takeMountChange() || isElsewhere {
                 // The number stays the same for the same folder.
-                let current = inotify.add(folder, Inotify.changes)
+                let current = inotify.add(folder, Self.events)
                 if current != watch {
                     if let watch { inotify.remove(watch) }
                     watch = current

@@ -28,6 +28,8 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         var playback: CassettePlayback
         /// Whether everything that was recorded is in the file.
         var isSaved = true
+        /// The content of the file as this object knows it; `nil` without one.
+        var known: Data?
     }
 
     /// The largest number of a stand-in in the file.
@@ -35,18 +37,20 @@ final class CassetteContent: ProcessExitObserver, Sendable {
     private let path: String
     private let warn: @Sendable (String) -> Void
     private let state: Mutex<State>
-    /// Held while the file is written.
-    private let writing = Mutex(())
+    /// Held while a file is compared and written.
+    private static let writing = Mutex(())
 
     init(
         _ path: String, mode: Cassette.Mode, matching: Cassette.Matching, warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) {
         self.path = path
         self.warn = warn
-        // The mode `all` does not read the file, so a damaged one can be recorded again.
-        let found = mode == .all ? nil : try Self.read(path)
+        let data = try Self.data(path)
+        // The mode `all` does not parse the file, so a damaged one can be recorded again.
+        let found = mode == .all ? nil : try data.map { data throws(NetworkError) in try Self.read(data, path) }
         highestStandIn = found?.highestStandIn ?? 0
-        state = Mutex(State(playback: CassettePlayback(found?.entries, mode: mode, matching: matching)))
+        state = Mutex(
+            State(playback: CassettePlayback(found?.entries, mode: mode, matching: matching), known: data))
     }
 
     func withPlayback<Value: Sendable>(_ body: (inout CassettePlayback) -> Value) -> Value {
@@ -70,20 +74,19 @@ final class CassetteContent: ProcessExitObserver, Sendable {
     }
 
     /// `nil` when there is no file.
-    private static func read(
-        _ path: String
-    ) throws(NetworkError) -> (entries: [CassetteEntry], highestStandIn: Int)? {
-        let file: Data?
-        do {
-            file = try content(of: path)
-        } catch {
+    private static func data(_ path: String) throws(NetworkError) -> Data? {
+        do { return try content(of: path) } catch {
             throw NetworkError(
                 .storage,
                 message:
                     "the cassette \(path) cannot be read (\(NetworkError.reason(of: error))); check its permissions",
                 underlying: error)
         }
-        guard let data = file else { return nil }
+    }
+
+    private static func read(
+        _ data: Data, _ path: String
+    ) throws(NetworkError) -> (entries: [CassetteEntry], highestStandIn: Int) {
         guard let text = String(validating: data, as: UTF8.self) else {
             throw NetworkError(
                 .storage, message: "the cassette \(path) is not UTF-8; record it again with the mode all")
@@ -108,17 +111,23 @@ final class CassetteContent: ProcessExitObserver, Sendable {
     }
 
     /// Writes what was recorded, if that is not in the file yet.
-    func write() throws(NetworkError) { try writing.withLock { _ throws(NetworkError) in try writeChanges() } }
+    func write() throws(NetworkError) { try Self.writing.withLock { _ throws(NetworkError) in try writeChanges() } }
 
     private func writeChanges() throws(NetworkError) {
-        let entries: [CassetteEntry]? = state.withLock { state in
+        let work: (entries: [CassetteEntry], known: Data?)? = state.withLock { state in
             guard !state.isSaved, state.playback.hasAdded else { return nil }
             state.isSaved = true
-            return state.playback.entries
+            return (state.playback.entries, state.known)
         }
-        guard let entries else { return }
+        guard let (entries, known) = work else { return }
         let output = CassetteWriter.write(entries, recorded: Date().formatted(.iso8601))
         do {
+            if let present = try Self.data(path), present != known {
+                throw NetworkError(
+                    .storage,
+                    message: "another cassette has written it since this one read it, and its entries would be lost; "
+                        + "record one after the other, or give each a file of its own")
+            }
             let bodies = Self.bodyFolder(path)
             if Self.isLink(bodies) {
                 throw NetworkError(
@@ -130,7 +139,9 @@ final class CassetteContent: ProcessExitObserver, Sendable {
                 try FileManager.default.createDirectory(atPath: bodies, withIntermediateDirectories: true)
             }
             for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
-            try AtomicFile.write(Data(output.text.utf8), to: path, mode: 0o644)
+            let text = Data(output.text.utf8)
+            try AtomicFile.write(text, to: path, mode: 0o644)
+            state.withLock { $0.known = text }
             // Removes the bodies of an earlier recording. Whatever has another name is not of a cassette.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? []
             where output.bodies[name] == nil && CassetteWriter.isBodyName(name) {

@@ -58,6 +58,8 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
     ///   otherwise the same as ``bytes(of:)``.
     public func bytes(ofFile path: String) throws -> Data {
         let operation = "compute the \(rawValue) of \(path)"
+        // The system would read the file whose path ends before the NUL.
+        guard !path.utf8.contains(0) else { throw Self.unreadable(operation, EINVAL) }
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.unreadable(operation, errno) }
         defer { close(descriptor) }

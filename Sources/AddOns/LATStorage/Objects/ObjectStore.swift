@@ -70,6 +70,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
             throw NetworkError.storage(.unreadable, "open a store", "the path is empty or contains a NUL")
         }
         self.path = path
+        let path = path == ":memory:" ? path : PathParts.absolute(path)
         var aside: String?
         let writer: SQLiteConnection
         do {

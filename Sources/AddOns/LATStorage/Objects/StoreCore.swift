@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import Synchronization
 import SQLite
 
@@ -11,6 +12,8 @@ final class StoreCore: @unchecked Sendable {
     let path: String
     let options: StoreOptions
     let changes: ChangeHub
+    /// The file that was opened; `nil` in memory.
+    private let file: FileNumber?
     private let writing = Mutex(())
     private var writer: SQLiteConnection?
     /// The thread that is in a transaction. A nested transaction on it is an error; otherwise it would deadlock.
@@ -39,6 +42,7 @@ final class StoreCore: @unchecked Sendable {
         self.options = options
         self.writer = writer
         changes = ChangeHub(path: path)
+        file = path == ":memory:" ? nil : FileNumber(path)
     }
 
     var isInMemory: Bool { path == ":memory:" }
@@ -64,13 +68,24 @@ final class StoreCore: @unchecked Sendable {
         writing.withLock { _ in close() }
     }
 
+    /// Throws when the path no longer leads to the file that is open: what is written to that one would be lost.
+    private func checkFile() throws {
+        if isInMemory || FileNumber(path) == file { return }
+        throw NetworkError.storage(
+            .unreadable, "use \(path)",
+            "the file was deleted, moved or replaced while it was open; close this store and open another")
+    }
+
     private static var thread: UInt { UInt(pthread_self()) }
 
     // MARK: Transactions
 
     /// Runs a body in a transaction on the write connection.
     func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
-        try withWriter { try self.transaction(on: $0, body) }
+        try withWriter {
+            try self.checkFile()
+            return try self.transaction(on: $0, body)
+        }
     }
 
     private func withWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
@@ -136,8 +151,11 @@ final class StoreCore: @unchecked Sendable {
 
     private func takeReader() throws -> SQLiteConnection {
         if isClosed.load(ordering: .acquiring) { throw closed }
+        try checkFile()
         if let reader = readers.withLock({ $0.popLast() }) { return reader.connection }
-        return try SQLiteConnection.opening(path, options)
+        let reader = try SQLiteConnection.opening(path, options, mode: .reading)
+        try checkFile()
+        return reader
     }
 
     private func give(back connection: SQLiteConnection) {

@@ -92,10 +92,16 @@ extension ObjectStore {
     ///   - response: the response, whose body has been collected.
     ///   - key: the name under which it is found again.
     ///   - time: the time of the response. Default: now.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage`, with the reason ``StorageFailure/Reason/value`` for a
+    ///   stream, whose body is not there yet.
     public func keep(_ response: HTTPResponse, forKey key: String, at time: Date = Date()) throws {
+        guard let data = response.body.data else {
+            throw NetworkError.storage(
+                .value, "keep a response", "its body is a stream; collect it, or keep the bytes themselves")
+        }
         let headers = response.headers.map { StoredResponse.Header(name: $0.name, value: $0.value) }
         let stored = StoredResponse(
-            key: key, time: time, status: response.status, url: response.url, headers: headers, data: response.data)
+            key: key, time: time, status: response.status, url: response.url, headers: headers, data: data)
         try transaction { try $0.keep(stored) }
     }
 
@@ -139,7 +145,9 @@ extension ObjectStore {
     public func responseKeys(withPrefix prefix: String = "") throws -> [String] {
         try core.read { transaction in
             try transaction.responses(
-                "SELECT key FROM lat_store_responses WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
+                // Compared as bytes, since a text ends at its first NUL for `length`.
+                "SELECT key FROM lat_store_responses "
+                    + "WHERE substr(CAST(key AS BLOB), 1, length(CAST(?1 AS BLOB))) = CAST(?1 AS BLOB) ORDER BY key",
                 [.text(prefix)], "list stored responses"
             ) { $0.value(0).text ?? "" }
         }

@@ -20,11 +20,8 @@ extension Transaction {
     private func bind<ID: Encodable>(
         _ id: ID, to statement: SQLiteStatement, _ layout: TableLayout, _ purpose: TableLayout.Purpose
     ) throws {
-        if ID.self == Int.self, let number = id as? Int {
-            statement.bind(1, Int64(number))
-        } else {
-            try connection.bind(ColumnCoding.stored(id).value, at: 1, of: statement, layout.operation(purpose))
-        }
+        try connection.bind(
+            ColumnCoding.id(id, layout.operation(purpose)), at: 1, of: statement, layout.operation(purpose))
     }
 
     private func decode<Object: Storable>(

@@ -93,15 +93,15 @@ public final class Transaction: ObjectAccess {
         let identifier = ObjectIdentifier(type)
         if let entry = pending[identifier], entry.isCertain { return entry }
         let known = core.entry(of: identifier)
-        // The known layout may be newer than the snapshot.
-        let isSnapshot = !isWriting && connection.isInTransaction
-        if let known, known.isComplete, !isSnapshot { return known }
+        // The known layout may be newer than a snapshot, and what is written must fit the table as it is now.
+        let isInTransaction = connection.isInTransaction
+        if let known, known.isComplete, !isInTransaction { return known }
         let version = try connection.schemaVersion()
         if let known, known.isCertain, known.version == version { return known }
         guard let layout = try TableLayout.read(core.table(of: type), from: connection) else { return nil }
         let prototype = try known?.prototype ?? Prototype(of: type)
         let entry = TypeEntry(type, layout, prototype, version: version, row: firstRow(layout, prototype))
-        if isWriting || isSnapshot { pending[identifier] = entry } else { core.keep(entry, for: identifier) }
+        if isInTransaction { pending[identifier] = entry } else { core.keep(entry, for: identifier) }
         return entry
     }
 
@@ -183,7 +183,7 @@ public final class Transaction: ObjectAccess {
                     encoder.begin()
                     try encode(value, by: encoder, entry.layout)
                     guard encoder.missing.isEmpty, entry.absent.isEmpty else { return encoder.missing.map(\.column) }
-                    try execute(purpose, value, statement, entry.layout)
+                    try execute(purpose, value, encoder.key, statement, entry.layout)
                     next = values.next()
                 }
                 return []
@@ -208,9 +208,9 @@ public final class Transaction: ObjectAccess {
                 connection.error(error.code, operation), operation + ", field \(Identifier.shown(error.name))")
         } catch let error as NestedFailure {
             throw NetworkError.storage(
-                .value, operation, "field \(Identifier.shown(error.name)) cannot be encoded as JSON: \(error.reason)")
+                .value, operation, "field \(Identifier.shown(error.name)) cannot be stored: \(error.reason.summary)")
         } catch let error as EncodingError {
-            throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error)")
+            throw NetworkError.storage(.value, operation, "the value cannot be encoded: \(error.summary)")
         }
         if let name = encoder.nestedField {
             throw NetworkError.storage(
@@ -229,12 +229,12 @@ public final class Transaction: ObjectAccess {
         let table = try core.table(of: Object.self)
         let encoder = RowEncoder()
         try encode(value, by: encoder, nil)
-        let id = try ColumnCoding.stored(value.id)
+        let id = try id(of: value, "store \(Object.self) in \(Identifier.shown(table))")
         try TypeChange.validate(encoder.missing.map(\.column.name), of: table)
         var columns = encoder.missing.map(\.column)
-        var key = encoder.missing.firstIndex { $0.column.name == "id" && $0.value == id.value }
+        var key = encoder.missing.firstIndex { $0.column.name == "id" && $0.value == id }
         if key == nil {
-            columns.insert(Column(name: TableLayout.ownKey, kind: id.kind), at: 0)
+            columns.insert(Column(name: TableLayout.ownKey, kind: try ColumnCoding.stored(value.id).kind), at: 0)
             key = 0
         }
         let layout = TableLayout(table: table, columns: columns, key: key ?? 0)
@@ -246,12 +246,27 @@ public final class Transaction: ObjectAccess {
         return entry
     }
 
+    private func id<Object: Storable>(
+        of value: Object, _ operation: @autoclosure () -> String
+    ) throws -> StoredValue where Object.ID: Encodable {
+        let id = try ColumnCoding.id(value.id, operation())
+        if id == .null { throw NetworkError.storage(.value, operation(), "the id of the value is nil; give it one") }
+        return id
+    }
+
     private func execute<Object: Storable>(
-        _ purpose: TableLayout.Purpose, _ value: Object, _ statement: SQLiteStatement, _ layout: TableLayout
+        _ purpose: TableLayout.Purpose, _ value: Object, _ key: StoredValue, _ statement: SQLiteStatement,
+        _ layout: TableLayout
     ) throws where Object.ID: Encodable {
+        let id = try id(of: value, layout.operation(purpose))
         if layout.hasOwnKey {
-            let id = try ColumnCoding.stored(value.id).value
             try connection.bind(id, at: layout.key + 1, of: statement, layout.operation(purpose))
+        } else if key != id {
+            // SQLite would make up a number for a missing one, and another value's row may have this one.
+            throw NetworkError.storage(
+                .value, layout.operation(purpose),
+                "the key of the table is the field \(Identifier.shown(layout.columns[layout.key].name)), which has not "
+                    + "the id of the value; encode the id under this name, or give the type another storedName")
         }
         do {
             _ = try connection.step(statement, layout.operation(purpose))
@@ -260,8 +275,7 @@ public final class Transaction: ObjectAccess {
             guard let code = error.storageFailure?.code, code & 0xFF == Int(SQLITE_CONSTRAINT) else { throw error }
             throw NetworkError.storage(
                 .duplicate, layout.operation(purpose),
-                "a value with the id \(Identifier.shown("\(value.id)")) exists, or the id is nil; "
-                    + "use upsert to replace it",
+                "a value with the id \(Identifier.shown("\(value.id)")) exists; use upsert to replace it",
                 code: Int32(code), sql: statement.sql)
         }
         if purpose == .update, connection.changeCount == 0 {

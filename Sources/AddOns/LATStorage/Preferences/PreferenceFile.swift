@@ -8,16 +8,29 @@ import Platform
 /// The lock is on `<path>.lock`, which stays: a lock on the file itself would be lost at the next rename.
 struct PreferenceFile: Sendable {
     /// Identifies a version of the file without reading it: every write makes a new inode.
-    struct Stamp: Hashable, Sendable {
+    struct Stamp: Equatable, Sendable {
         let inode: UInt64
         let seconds: Int
         let nanoseconds: Int
         let size: Int64
+        /// How old the file was when this was taken; below zero for a file of the future.
+        let age: Duration
+
+        /// The clock of files may stand still for some milliseconds, in which a file that is written again looks the same.
+        var isCertain: Bool { age > .milliseconds(20) }
+
+        static func == (left: Self, right: Self) -> Bool {
+            (left.inode, left.seconds, left.nanoseconds, left.size)
+                == (right.inode, right.seconds, right.nanoseconds, right.size)
+        }
 
         init(_ status: stat) {
             inode = UInt64(status.st_ino)
             (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
             size = Int64(status.st_size)
+            var now = timespec()
+            clock_gettime(CLOCK_REALTIME, &now)
+            age = .seconds(now.tv_sec &- seconds) + .nanoseconds(now.tv_nsec - nanoseconds)
         }
     }
 
@@ -30,9 +43,14 @@ struct PreferenceFile: Sendable {
     }
 
     let path: String
+    /// How long a file that is not whole stays unchanged before it counts as damaged.
+    private let settling: Duration
 
     /// Resolves symbolic links in the path, so that a write replaces the file and not the link to it.
-    init(path: String) { self.path = PathParts.resolved(path) ?? path }
+    init(path: String, settling: Duration = .milliseconds(200)) {
+        self.path = PathParts.resolved(path) ?? PathParts.absolute(path)
+        self.settling = settling
+    }
 
     func failure(_ operation: String, _ code: Int32, _ advice: String) -> NetworkError {
         .storage(
@@ -46,10 +64,22 @@ struct PreferenceFile: Sendable {
         return Stamp(status)
     }
 
-    /// Reads the file.
+    /// Reads the file. One that is not whole is read again for a while, since an editor may be writing it.
     ///
     /// - Throws: `NetworkError` when the file exists but cannot be read.
     func read() throws -> (Content, Stamp?) {
+        let end = ContinuousClock.now + settling * 10
+        while true {
+            let (content, stamp) = try readOnce()
+            guard case .damaged = content, let age = stamp?.age, age >= .zero, age < settling, ContinuousClock.now < end
+            else {
+                return (content, stamp)
+            }
+            usleep(5_000)
+        }
+    }
+
+    private func readOnce() throws -> (Content, Stamp?) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT || errno == ENOTDIR { return (.missing, nil) }
@@ -80,7 +110,7 @@ struct PreferenceFile: Sendable {
 
     /// Replaces the content, whole or not at all: temporary file, `fdatasync`, `rename`, `fsync` of the folder. Call it
     /// only inside ``locked(_:)``.
-    func replace(by values: [String: JSONValue]) throws -> Stamp? {
+    func replace(by values: [String: JSONValue]) throws {
         let advice = "the file is unchanged; make room, or check the permissions of its folder"
         let data: Data
         do {
@@ -97,7 +127,6 @@ struct PreferenceFile: Sendable {
             throw failure("write", error.code, advice)
         }
         AtomicFile.synchronizeFolder(PathParts(path).folder)
-        return stamp
     }
 
     /// Renames a damaged file, so that nothing overwrites it.

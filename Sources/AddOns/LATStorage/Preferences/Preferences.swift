@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 public import HTTPCore
 import Platform
 import Synchronization
@@ -19,8 +20,8 @@ import Synchronization
 /// Any number of processes may share the file. Each write changes only its own values, under a lock (`flock` on
 /// `<path>.lock`), and each read checks whether the file was replaced. Names that this program does not know stay.
 ///
-/// A damaged file is never lost: it is renamed to `<path>.corrupt-<time>` and reported to `onProblem`, and the defaults
-/// apply. A file that cannot be read is reported too, and never overwritten.
+/// A damaged file is never lost: when it has not changed for 0.2 s, it is renamed to `<path>.corrupt-<time>` and reported to
+/// `onProblem`, and the defaults apply. A file that cannot be read is reported too, and never overwritten.
 public final class Preferences: Sendable {
     /// The path of the file.
     public let path: String
@@ -47,7 +48,7 @@ public final class Preferences: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.
-    ///   - onProblem: called when the file or a value in it cannot be used, once for each problem until it is solved, on
+    ///   - onProblem: called when the file or a value in it cannot be used or watched, once for each problem until it is solved, on
     ///     the thread that found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
@@ -70,11 +71,7 @@ public final class Preferences: Sendable {
             state.withLock { if $0.values[key.name] == json { $0.decoded[key.name] = value } }
             return value
         } catch {
-            report(
-                .storage(
-                    .value, "read \"\(key.name)\" of \(path)",
-                    "it is not a \(Value.self), so the default applies; set it again, or repair the file"),
-                of: key.name)
+            report(mistyped(key.name, Value.self), of: key.name)
             return key.defaultValue
         }
     }
@@ -121,23 +118,27 @@ public final class Preferences: Sendable {
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
         // Reported after the lock is released, because the app's closure may write preferences.
-        var damage: NetworkError?
-        defer { if let damage { report(damage) } }
+        var problems: [(name: String?, error: NetworkError)] = []
+        defer { for problem in problems { report(problem.error, of: problem.name) } }
         let (result, isChanged) = try file.locked {
             let (content, _) = try file.read()
             var values: [String: JSONValue] = [:]
             switch content {
             case .missing: break
             case .values(let found): values = found
-            case .damaged(let reason): damage = try setAside(reason)
+            case .damaged(let reason): problems.append((nil, try setAside(reason)))
             }
-            var editor = PreferenceEditor(values: values)
+            var editor = PreferenceEditor(values: values) { problems.append(($0, self.mistyped($0, $1))) }
             let result = try body(&editor)
             if let problem = editor.problem { throw problem }
             guard editor.values != values else {
                 return (result, false)
             }
-            try loading.withLock { _ in take(editor.values, try file.replace(by: editor.values)) }
+            try loading.withLock { _ in
+                try file.replace(by: editor.values)
+                // Others may have replaced the file already, so it is read again when it is next needed.
+                take(editor.values, nil, isLoaded: false)
+            }
             return (result, true)
         }
         if isChanged { report() }
@@ -149,7 +150,7 @@ public final class Preferences: Sendable {
     /// Reads the file again when it was replaced.
     func refresh() {
         let stamp = file.stamp
-        if state.withLock({ $0.isLoaded && $0.stamp == stamp }) { return }
+        if state.withLock({ $0.isLoaded && $0.stamp == stamp && $0.stamp?.isCertain != false }) { return }
         do {
             guard try load() != nil else { return }
             let damage = try file.locked { () -> NetworkError? in
@@ -183,14 +184,14 @@ public final class Preferences: Sendable {
         }
     }
 
-    private func take(_ values: [String: JSONValue], _ stamp: PreferenceFile.Stamp?) {
+    private func take(_ values: [String: JSONValue], _ stamp: PreferenceFile.Stamp?, isLoaded: Bool = true) {
         state.withLock {
             if $0.values != values { $0.decoded = [:] }
             if !$0.reported.isEmpty {
                 let old = $0.values
                 $0.reported = $0.reported.filter { name, _ in name.map { old[$0] == values[$0] } ?? false }
             }
-            ($0.values, $0.stamp, $0.isLoaded) = (values, stamp, true)
+            ($0.values, $0.stamp, $0.isLoaded) = (values, stamp, isLoaded)
         }
     }
 
@@ -198,6 +199,12 @@ public final class Preferences: Sendable {
     private func setAside(_ reason: String) throws -> NetworkError {
         let aside = try file.setAside()
         return .storage(.corrupt, "read \(path)", "\(reason); it was renamed to \(aside), and the defaults apply")
+    }
+
+    private func mistyped(_ name: String, _ type: Any.Type) -> NetworkError {
+        .storage(
+            .value, "read \"\(name)\" of \(path)",
+            "it is not a \(type), so the default applies; set it again, or repair the file")
     }
 
     /// Reads the file again and reports its values to the observers, so that they never receive values from an older
@@ -244,12 +251,19 @@ public final class Preferences: Sendable {
             let parts = PathParts(file.path)
             // Only a folder that exists can be watched.
             try? FileManager.default.createDirectory(atPath: parts.folder, withIntermediateDirectories: true)
-            hub.start(
-                FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
-                    guard let self, !names.isEmpty else { return nil }
-                    self.report()
-                    return nil
-                })
+            let watch = FolderWatch(folder: parts.folder, names: [parts.name]) { [weak self] names in
+                guard let self, !names.isEmpty else { return nil }
+                self.report()
+                return nil
+            }
+            if watch == nil {
+                report(
+                    file.failure(
+                        "watch", errno,
+                        "changes by other programs stay unseen; check its folder, and raise fs.inotify.max_user_instances"
+                    ))
+            }
+            hub.start(watch)
         }
         let number = hub.add(key.name, current: everything[key.name], end: end) { [weak self] in
             if let self { body(self[key]) }
@@ -286,12 +300,23 @@ public struct PreferenceEditor {
     var values: [String: JSONValue]
     /// The error for the first value that could not be encoded as JSON.
     var problem: NetworkError?
+    /// Called with the name of a value that has another type, and with the type that was asked for.
+    private let onMistyped: (String, Any.Type) -> Void
 
-    init(values: [String: JSONValue]) { self.values = values }
+    init(values: [String: JSONValue], onMistyped: @escaping (String, Any.Type) -> Void) {
+        self.values = values
+        self.onMistyped = onMistyped
+    }
 
     /// The value that is set, or the default. Setting a value that cannot be encoded as JSON makes the update throw.
     public subscript<Value>(key: PreferenceKey<Value>) -> Value {
-        get { values[key.name].flatMap { try? $0.decode(Value.self, coding: Self.coding) } ?? key.defaultValue }
+        get {
+            guard let json = values[key.name] else { return key.defaultValue }
+            do { return try json.decode(Value.self, coding: Self.coding) } catch {
+                onMistyped(key.name, Value.self)
+                return key.defaultValue
+            }
+        }
         set { set(key, to: newValue) }
     }
 
@@ -302,10 +327,11 @@ public struct PreferenceEditor {
         do {
             values[key.name] = try JSONValue(parsing: JSONEncoder().encode(value))
         } catch {
+            let reason = (error as? EncodingError)?.summary ?? "\(error)"
             problem =
                 problem
                 ?? .storage(
-                    .value, "set \"\(key.name)\"", "it cannot be encoded as JSON: \(error); nothing was written")
+                    .value, "set \"\(key.name)\"", "it cannot be encoded as JSON: \(reason); nothing was written")
         }
     }
 }

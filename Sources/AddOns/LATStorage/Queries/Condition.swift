@@ -12,6 +12,8 @@
 public struct Condition<Object>: Sendable {
     indirect enum Node: Sendable {
         case always
+        /// More conditions within each other than SQLite accepts.
+        case tooDeep
         case compare(Place, Comparison, Operand)
         case like(Place, String)
         case `in`(Place, [Operand])
@@ -33,8 +35,15 @@ public struct Condition<Object>: Sendable {
     }
 
     let node: Node
+    /// How many conditions are within each other.
+    private let depth: Int
+    /// SQLite's limit. Longer chains would also overflow the stack.
+    private static var depthLimit: Int { 1_000 }
 
-    init(_ node: Node) { self.node = node }
+    init(_ node: Node, over conditions: Condition...) {
+        depth = (conditions.map(\.depth).max() ?? 0) + 1
+        self.node = depth > Self.depthLimit ? .tooDeep : node
+    }
 
     /// The condition that every value meets.
     public static var all: Condition { Condition(.always) }
@@ -76,13 +85,17 @@ public struct Condition<Object>: Sendable {
     public static func isNil(_ field: Field) -> Condition { Condition(.isNil(Place(field))) }
 
     /// Whether both conditions hold.
-    public static func && (left: Condition, right: Condition) -> Condition { Condition(.and(left.node, right.node)) }
+    public static func && (left: Condition, right: Condition) -> Condition {
+        Condition(.and(left.node, right.node), over: left, right)
+    }
 
     /// Whether at least one of the conditions holds.
-    public static func || (left: Condition, right: Condition) -> Condition { Condition(.or(left.node, right.node)) }
+    public static func || (left: Condition, right: Condition) -> Condition {
+        Condition(.or(left.node, right.node), over: left, right)
+    }
 
     /// Whether the condition does not hold.
-    public static prefix func ! (condition: Condition) -> Condition { Condition(.not(condition.node)) }
+    public static prefix func ! (condition: Condition) -> Condition { Condition(.not(condition.node), over: condition) }
 }
 
 /// A field by its name, for places without a key path: an element of an array, a member of a dictionary, a field
@@ -142,7 +155,7 @@ struct Operand: Sendable {
     let json: @Sendable () throws -> String
 
     init<Value: Encodable & Sendable>(_ value: Value) {
-        stored = { try ColumnCoding.stored(value).value }
+        stored = { try ColumnCoding.compared(value) }
         json = { try ColumnCoding.json(value) }
     }
 }

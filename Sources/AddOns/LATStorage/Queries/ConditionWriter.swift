@@ -117,6 +117,10 @@ struct ConditionWriter {
     private mutating func write<Object>(_ node: Condition<Object>.Node) throws -> String {
         switch node {
         case .always: return "1"
+        case .tooDeep:
+            throw NetworkError.storage(
+                .query, "query \(layout.shown)",
+                "more than 1000 conditions are within each other; use .in for a list of values, or several queries")
         case .compare(let place, let comparison, let operand):
             let place = try resolve(place)
             let compared = try stored(operand, at: place)
@@ -137,10 +141,20 @@ struct ConditionWriter {
             return "\(try expression(place)) LIKE \(parameter(.text(pattern))) ESCAPE '\\'"
         case .isNil(let place): return "\(try expression(place)) IS NULL"
         case .in(let place, let operands): return try isIn(place, operands)
-        case .and(let left, let right): return "(\(try write(left)) AND \(try write(right)))"
-        case .or(let left, let right): return "(\(try write(left)) OR \(try write(right)))"
+        case .and, .or: return try "(\(chain(node, in: node)))"
         // An SQL condition may be NULL, such as `NULL < 1`. That counts as false, so its negation holds.
         case .not(let node): return "((\(try write(node))) IS NOT TRUE)"
+        }
+    }
+
+    /// A chain of one operator has no parentheses inside: SQLite's parser accepts less than a hundred within each other.
+    private mutating func chain<Object>(
+        _ node: Condition<Object>.Node, in whole: Condition<Object>.Node
+    ) throws -> String {
+        switch (whole, node) {
+        case (.and, .and(let left, let right)): try chain(left, in: whole) + " AND " + chain(right, in: whole)
+        case (.or, .or(let left, let right)): try chain(left, in: whole) + " OR " + chain(right, in: whole)
+        default: try write(node)
         }
     }
 
@@ -162,7 +176,7 @@ struct ConditionWriter {
     private func encoding<Value>(_ work: () throws -> Value) throws -> Value {
         do { return try work() } catch let error as EncodingError {
             throw NetworkError.storage(
-                .query, "query \(layout.shown)", "a value to compare with cannot be encoded: \(error)")
+                .query, "query \(layout.shown)", "a value to compare with cannot be encoded: \(error.summary)")
         }
     }
 

@@ -46,6 +46,25 @@ enum ColumnCoding {
         return (.json, .text(try json(value)))
     }
 
+    /// A value to compare with stored ones.
+    static func compared<T: Encodable>(_ value: T) throws -> StoredValue {
+        let (kind, stored) = try stored(value)
+        if kind == .json, let collection = value as? any JSONEncodedCollection, !collection.hasOrder {
+            let reason = "the elements of \(T.self) have no order, so equal values may be stored differently"
+            throw EncodingError.invalidValue(value, .init(codingPath: [], debugDescription: reason))
+        }
+        return stored
+    }
+
+    /// The id of a value as a column holds it.
+    static func id<ID: Encodable>(_ id: ID, _ operation: @autoclosure () -> String) throws -> StoredValue {
+        // The most frequent type goes without casts.
+        if ID.self == Int.self, let number = id as? Int { return .integer(Int64(number)) }
+        do { return try compared(id) } catch let error as EncodingError {
+            throw NetworkError.storage(.value, operation(), "the id cannot be stored: \(error.summary)")
+        }
+    }
+
     static func json(_ value: some Encodable) throws -> String {
         let data = try encoder.encode(value)
         // The encoder writes a decimal that is NaN as a bare word, which is not JSON.
@@ -155,10 +174,22 @@ enum ColumnCoding {
 }
 
 /// Collections of the standard library, which always encode elements.
-private protocol JSONEncodedCollection {}
-extension Array: JSONEncodedCollection {}
-extension Set: JSONEncodedCollection {}
-extension Dictionary: JSONEncodedCollection {}
+private protocol JSONEncodedCollection {
+    /// Whether equal collections are equal texts: a set has no order, nor has a dictionary whose keys are not texts or numbers.
+    var hasOrder: Bool { get }
+}
+
+extension Collection {
+    fileprivate var haveOrder: Bool { allSatisfy { ($0 as? any JSONEncodedCollection)?.hasOrder ?? true } }
+}
+extension Array: JSONEncodedCollection { fileprivate var hasOrder: Bool { haveOrder } }
+extension Set: JSONEncodedCollection { fileprivate var hasOrder: Bool { count < 2 && haveOrder } }
+extension Dictionary: JSONEncodedCollection {
+    fileprivate var hasOrder: Bool {
+        let areNames = Key.self == String.self || Key.self == Int.self || Key.self is any CodingKeyRepresentable.Type
+        return (areNames || count < 2) && values.haveOrder
+    }
+}
 
 extension StoredValue {
     var text: String? { if case .text(let value) = self { value } else { nil } }
@@ -186,6 +217,14 @@ extension StoredValue {
         case .text: "a text"
         case .blob: "bytes"
         }
+    }
+}
+
+extension EncodingError {
+    /// Where and why, in one line, without the value.
+    var summary: String {
+        guard case .invalidValue(_, let context) = self else { return "it cannot be encoded" }
+        return "\(context.codingPath.shown): \(context.debugDescription)"
     }
 }
 

@@ -14,6 +14,8 @@ final class RowEncoder: Encoder {
     /// The fields without a column, and their values.
     private(set) var missing: [(column: Column, value: StoredValue)] = []
     private(set) var hasFields = false
+    /// The value that is bound to the column of the primary key.
+    private(set) var key = StoredValue.null
     /// A field that the type encodes through a nested container. It is refused, because nothing says when that
     /// container is complete.
     private(set) var nestedField: String?
@@ -30,6 +32,7 @@ final class RowEncoder: Encoder {
     func begin() {
         next = 0
         hasFields = false
+        key = .null
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
@@ -75,7 +78,8 @@ final class RowEncoder: Encoder {
     func put(_ value: StoredValue, _ kind: FieldKind, _ name: String) throws {
         if value == .null { return }
         let parameter = try parameter(name, kind)
-        guard parameter > 0, let statement else { return note(name, kind, value) }
+        guard parameter > 0, let layout, let statement else { return note(name, kind, value) }
+        if Int(parameter) == layout.key + 1 { key = value }
         let code = statement.bind(parameter, value)
         if code != 0 { throw UnboundField(name: name, code: code) }
     }
@@ -156,7 +160,7 @@ private struct RowKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainer
     }
 }
 
-/// Thrown when a field cannot be encoded as JSON.
+/// Thrown when the value of a field cannot be encoded.
 struct NestedFailure: Error {
     let name: String
     let reason: EncodingError

@@ -17,7 +17,7 @@ extension SQLiteConnection {
     ///
     /// SQLite opens the file first and finds its log by name later. If the file was replaced in between, the connection
     /// would use the log of the new file with the old one, and commits of others would be lost.
-    static func opening(_ path: String, _ options: StoreOptions) throws -> SQLiteConnection {
+    static func opening(_ path: String, _ options: StoreOptions, mode: Mode = .creating) throws -> SQLiteConnection {
         var lock: FileLock?
         if path != ":memory:" {
             do throws(SystemError) {
@@ -27,14 +27,14 @@ extension SQLiteConnection {
                 if let busy = FileLock.busy(error, "open \(path)", path) { throw busy }
             }
         }
-        return try withExtendedLifetime(lock) { try SQLiteConnection(path: path, options: options) }
+        return try withExtendedLifetime(lock) { try SQLiteConnection(path: path, options: options, mode: mode) }
     }
 
-    /// Opens the file of a store, or makes it.
-    convenience init(path: String, options: StoreOptions) throws {
+    /// Opens the file of a store, or makes it in the mode `creating`.
+    convenience init(path: String, options: StoreOptions, mode: Mode = .creating) throws {
         let operation = "open \(path)"
         do {
-            try self.init(path: path, mode: .creating, busyTimeout: options.busyTimeout)
+            try self.init(path: path, mode: mode, busyTimeout: options.busyTimeout)
         } catch {
             throw NetworkError.sqlite(error, path: path, operation: operation)
         }

@@ -59,7 +59,8 @@ extension MockReply {
     /// }
     /// ```
     ///
-    /// `Sec-WebSocket-Accept` is added; a field of that name in the reply replaces it. The server compresses
+    /// A request that is no handshake is answered with 400, one with another version with 426. `Sec-WebSocket-Accept` is
+    /// added; a field of that name in the reply replaces it. The server compresses
     /// nothing. To agree to an extension, add its field with ``header(_:_:)``.
     public static func webSocket(_ steps: SocketStep...) -> MockReply { webSocket(steps) }
 

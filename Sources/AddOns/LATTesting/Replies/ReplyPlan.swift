@@ -182,15 +182,13 @@ private struct Framing {
         let count = reply.body.count
         let announced = reply.announcedLength ?? reply.headers["Content-Length"].flatMap { Int64($0) }
 
-        if reply.headers.contains("Transfer-Encoding") || reply.headers.contains("Content-Length") {
+        if hasNoBody || reply.headers.contains("Transfer-Encoding") || reply.headers.contains("Content-Length") {
             kind = .given
         } else if let chunkSize = reply.chunkSize {
             let mayChunk = context.minorVersion > 0 && !reply.headers.removes("Transfer-Encoding")
             kind = mayChunk ? .chunked(size: chunkSize) : .untilClose
         } else if reply.framing == .untilClose || reply.headers.removes("Content-Length") {
             kind = .untilClose
-        } else if hasNoBody {
-            kind = .given
         } else {
             kind = .length(reply.announcedLength ?? count)
         }

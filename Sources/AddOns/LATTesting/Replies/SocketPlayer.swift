@@ -28,7 +28,7 @@ struct SocketPlayer {
     private var latePongs: [(due: MonotonicTime, payload: [UInt8])] = []
     private var frames = ClientFrames()
     /// Messages that no step has taken yet.
-    private var inbox: [RecordedMessage] = []
+    private var inbox: ArraySlice<RecordedMessage> = []
     private var hasSentClose = false
     private var hasReceivedClose = false
     private var receivedCode: Int?

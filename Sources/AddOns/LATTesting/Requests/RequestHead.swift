@@ -87,7 +87,7 @@ private struct FieldFacts {
         case 6 where name.isLowercased("expect"):
             expectsContinue = value.trimmedText.lowercased() == "100-continue"
         case 10 where name.isLowercased("connection"):
-            let options = value.trimmedText.lowercased()
+            let options = FieldList.names(value.trimmedText)
             saysClose = saysClose || options.contains("close")
             saysKeepAlive = saysKeepAlive || options.contains("keep-alive")
         case 14 where name.isLowercased("content-length"):
@@ -203,6 +203,8 @@ struct RoutePattern: Sendable {
             case .literal(let text):
                 guard parts[index].percentDecoded() == text else { return nil }
             case .parameter(let name):
+                // As for a server, a path without the value is another path.
+                guard !parts[index].isEmpty else { return nil }
                 parameters[name] = parts[index].percentDecoded()
             case .rest:
                 parameters["*"] = parts[index...].map { $0.percentDecoded() }.joined(separator: "/")

@@ -91,7 +91,7 @@ extension MockServer {
 
         /// Breaks the connection of the next request with content after so many bytes of it: with a reset, or with an end
         /// that lets the client read the interim responses before it. Each call is for one request.
-        public func cutNext(afterBytes count: Int64) { state.withLock { $0.cuts.append(count) } }
+        public func cutNext(afterBytes count: Int64) { state.withLock { $0.cuts.append(max(0, count)) } }
 
         /// Forgets all uploads, as a server does whose uploads expire.
         public func forgetAll() { state.withLock { $0.resources = [:] } }

@@ -145,8 +145,8 @@ extension MockServer {
     ///
     /// - Parameters:
     ///   - method: Compared byte for byte; `*` matches any.
-    ///   - path: Its segments are literal, `{name}` for any one segment, or at the end `*` for the rest. The query does
-    ///     not count.
+    ///   - path: Its segments are literal, `{name}` for any one segment that is not empty, or at the end `*` for the
+    ///     rest. The query does not count.
     ///   - handler: Runs on the server's thread; see ``MockServer``.
     public func route(_ method: String, _ path: String, handler: @escaping Handler) {
         let pattern = RoutePattern(method: method, path: path)

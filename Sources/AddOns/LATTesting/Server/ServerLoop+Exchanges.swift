@@ -125,7 +125,8 @@ extension ServerLoop {
         guard let head = connection.exchange?.head else { return }
         let context = ReplyPlan.Context(
             isHead: head.method == "HEAD", minorVersion: head.minorVersion, keepsConnection: head.keepsConnection)
-        connection.writer = ReplyWriter(ReplyPlan(Self.upgrading(reply, head), answering: context))
+        let reply = Self.upgrading(reply, head)
+        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
         connection.player = reply.socket.map(SocketPlayer.init)
         connection.phase = .replying(.none)
     }

@@ -6,10 +6,21 @@ import Platform
 
 // Connections that have become WebSockets.
 extension ServerLoop {
-    /// The reply with the fields of the handshake that depend on the request.
+    /// The reply with the fields of the handshake that depend on the request; a refusal of one that is no handshake (RFC 6455
+    /// §4.2.1).
     static func upgrading(_ reply: MockReply, _ head: RequestHead) -> MockReply {
-        guard reply.socket != nil, !reply.headers.contains("Sec-WebSocket-Accept") else { return reply }
+        guard reply.socket != nil else { return reply }
+        func has(_ name: String, _ option: String) -> Bool {
+            head.headers[values: name].contains { FieldList.names($0).contains(option) }
+        }
         let key = head.headers["Sec-WebSocket-Key"] ?? ""
+        guard head.method == "GET", head.minorVersion > 0, has("Upgrade", "websocket"), has("Connection", "upgrade"),
+            Data(base64Encoded: key)?.count == 16
+        else { return .text("the request is no handshake of a WebSocket\n", status: 400) }
+        guard head.headers["Sec-WebSocket-Version"] == "13" else {
+            return .status(426).header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13")
+        }
+        guard !reply.headers.contains("Sec-WebSocket-Accept") else { return reply }
         return reply.header("Sec-WebSocket-Accept", MessageDigest.webSocketAccept(key))
     }
 
