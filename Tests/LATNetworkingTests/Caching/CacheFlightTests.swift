@@ -117,14 +117,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func leaderPausedBeforeTransferIsNotWaitedFor(isPausedFirst: Bool)
-        async throws
-    {
+    private enum Pause: CaseIterable {
+        case first, beforeTheTransfer, underWay
+    }
+
+    @Test(arguments: Pause.allCases) private func pausedLeaderIsNotWaitedFor(_ pause: Pause) async throws {
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
         let leader = Call(request)
-        if isPausedFirst { leader.setSuspended(true) }
+        if pause == .first { leader.setSuspended(true) }
         table.starts(flight, with: leader)
+        if pause == .underWay { leader.transferDidStart() }
         let follower = Task { try await FlightTable.follow(flight, request, Call(request), nil, TimeLimits()) }
         leader.setSuspended(true)
         #expect(try await follower.value)

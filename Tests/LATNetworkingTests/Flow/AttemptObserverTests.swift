@@ -44,6 +44,20 @@ import Testing
         #expect(server.requests.map { $0.headers["X-Number"] } == ["0", "1", "2"])
     }
 
+    /// The engine only knows that the transfer was cancelled.
+    @Test func attemptThatTheDeadlineEndsIsATimeout() async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.text("never").stalling(.start) }
+        let observer = Numbering()
+        let manager = try CentralRequestManager.make { $0.accessories = [observer] }
+        let call = manager.makeCall(HTTPRequest("GET", server.url()))
+        let sending = Task { await failure { try await manager.run(call) { response, _ in response } } }
+        try await server.waitForRequests(1)
+        call.endAtDeadline()
+        #expect(await sending.value?.kind == .timeout(.deadline))
+        #expect(observer.notes.withLock { $0 } == ["start", "0: \(NetworkError.Kind.timeout(.deadline))"])
+    }
+
     @Test func unwantedCallIsKeptFromOneObserverOnly() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("a") }

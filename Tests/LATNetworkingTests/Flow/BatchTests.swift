@@ -30,6 +30,19 @@ import Testing
         #expect(try await batch.values().count == 20)
     }
 
+    @Test func sizesOfAnyServerCanBeAdded() {
+        var tally = BatchTally(stepCount: 2)
+        let huge = TransferProgress(direction: .download, completed: .max - 1, total: .max)
+        _ = tally.report(huge, of: 0)
+        let sum = tally.report(huge, of: 1)
+        #expect(sum?.completed == .max && sum?.total == .max)
+    }
+
+    @Test func deadlineMayBeEndless() async throws {
+        let results = try await RequestBatch([step(1)]).all(deadline: .seconds(Int64.max))
+        #expect(try results.map { try $0.get() } == [1])
+    }
+
     @Test func emptyBatchEndsAtOnce() async throws {
         let sums = Log<BatchProgress>()
         let batch = RequestBatch<Int>().progress { sums.append($0) }

@@ -192,6 +192,27 @@ import Testing
         #expect(state.rejected(epoch: 1, isReplay: false, at: .zero) == .refresh)
     }
 
+    /// One endpoint refuses every token, and the others accept it.
+    @Test func refusalThatARenewalDoesNotHelpWaitsForThePause() {
+        var state = RefreshState(pause: .seconds(1))
+        #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)
+        state.finished(isRenewed: true, at: .zero)
+        #expect(state.rejected(epoch: 1, isReplay: true, at: .zero) == .deliver)
+        state.accepted(epoch: 1)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .milliseconds(999)) == .deliver)
+        #expect(state.rejected(epoch: 1, isReplay: false, at: .seconds(1)) == .refresh)
+    }
+
+    /// The server of the tokens is down, and the token is still valid.
+    @Test func failedRenewalAheadWaitsForThePause() {
+        var state = RefreshState(pause: .seconds(1))
+        #expect(state.ending(at: .zero) == .refresh)
+        state.finished(isRenewed: false, at: .zero)
+        state.accepted(epoch: 1)
+        #expect(state.ending(at: .milliseconds(999)) == .proceed)
+        #expect(state.ending(at: .seconds(1)) == .refresh)
+    }
+
     @Test func lateRefusalSharesTheFailedRenewal() {
         var state = RefreshState(pause: .zero)
         #expect(state.rejected(epoch: 0, isReplay: false, at: .zero) == .refresh)

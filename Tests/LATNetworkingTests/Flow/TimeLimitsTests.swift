@@ -3,6 +3,8 @@ import Platform
 import TestSupport
 import Testing
 
+@testable import LATClient
+
 struct TimeLimitsTests {
     private let clock = VirtualClock()
 
@@ -97,6 +99,31 @@ struct TimeLimitsTests {
         }
         try await eventually { released.count == 1 }
         clock.advance(by: .seconds(1))
+    }
+
+    @Test func sleepingGateKeepsNoTaskLocalValue() async throws {
+        var limits = RequestLimits()
+        limits.rate = RequestLimits.RateLimit(perSecond: 0.001)
+        let gate = LimitGate(limits, clock: clock.callClock)
+        let released = Log<Int>()
+        @Sendable func pass(_ call: Call) async throws {
+            _ = try await LimitGate.pass([gate], call, "http://h:80", nil) {
+                HTTPResponse(status: 200, url: "http://h/")
+            }
+        }
+        try await pass(Call(HTTPRequest("GET", "http://h/")))
+        do {
+            let sentinel = Sentinel { released.append(1) }
+            await Context.$sentinel.withValue(sentinel) {
+                let call = Call(HTTPRequest("GET", "http://h/"))
+                let waiting = Task { try await pass(call) }
+                await clock.waitForSleepers(1)
+                call.cancel()
+                _ = await waiting.result
+            }
+        }
+        try await eventually { released.count == 1 }
+        clock.advance(by: .seconds(10_000))
     }
 
     @Test func limitMayBeEndless() async throws {

@@ -36,6 +36,78 @@ import Testing
     private static let settings = OAuth2.Settings(
         tokenURL: "https://login.example/token", clientID: "c", secret: .value("top-secret"))
 
+    /// A gateway answers in place of the server, and then the server asks for more time.
+    @Test func deviceCodeOutlivesAnOutage() async throws {
+        let server = try MockServer()
+        server.route("POST", "/device") { _ in
+            .json(#"{"device_code":"d","user_code":"u","verification_uri":"http://h/","interval":1}"#)
+        }
+        let answers = Box<[MockReply]>([
+            .text("gateway", status: 503), .json(#"{"error":"authorization_pending"}"#, status: 400),
+            .json(#"{"access_token":"a"}"#),
+        ])
+        server.route("POST", "/token") { _ in
+            defer { answers.change { _ = $0.removeFirst() } }
+            return answers.value[0]
+        }
+        let pauses = Box<[Duration]>([])
+        let settings = OAuth2.Settings(
+            tokenURL: server.url("/token"), deviceURL: server.url("/device"), clientID: "c", grant: .deviceCode)
+        let oauth = try OAuth2.make(settings) { time in pauses.change { $0.append(time) } }
+        try await oauth.signInWithDeviceCode(on: .make()) { _ in }
+        #expect(oauth.token?.access == "a" && pauses.value == [.seconds(1), .seconds(2), .seconds(2)])
+    }
+
+    @Test func tokensOfManyRowsAreKept() throws {
+        let rows = RowAuthentication { rule throws(NetworkError) in
+            AuthenticationStage(TokenSource(try OAuth2(rule)))
+        }
+        let rules = (0..<200).map {
+            OAuth2.Settings(tokenURL: "https://login.example/\($0)", clientID: "c", secret: .value("s"))
+        }
+        let first = try rules.map { try rows.stage(for: $0) }
+        let again = try rules.map { try rows.stage(for: $0) }
+        #expect(zip(first, again).allSatisfy { $0 === $1 })
+    }
+
+    /// A store whose reading never ends.
+    private struct SilentStore: OAuth2.TokenStore {
+        let mayEnd: Event
+
+        func token() async throws -> OAuth2.Token? {
+            await mayEnd.wait()  // ignores cancellation
+            return nil
+        }
+
+        func store(_ token: OAuth2.Token?) {}
+    }
+
+    @Test func storeThatDoesNotAnswerHoldsNoCall() async throws {
+        let mayEnd = Event()
+        defer { mayEnd.happen() }
+        let oauth = try OAuth2.make(Self.settings, store: SilentStore(mayEnd: mayEnd))
+        let manager = try TokenServer().manager(oauth)
+        var request = HTTPRequest("GET", "https://api.example/")
+        request.deadline = .milliseconds(50)
+        #expect(await failure { try await manager.send(request) }?.kind == .timeout(.deadline))
+        let task = manager.startRequest("GET", "https://api.example/", success: { _, _ in }, failure: { _, _ in })
+        task.cancel()
+        #expect(await failure { try await task.value }?.kind == .cancelled)
+    }
+
+    @Test func lockOfAStoppedProcessIsNotWaitedForEndlessly() async throws {
+        let directory = try TemporaryDirectory()
+        var store = OAuth2.FileStore(directory.path(of: "token"))
+        store.lockTimeout = .milliseconds(50)
+        let other = open(store.path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        #expect(flock(other, LOCK_EX) == 0)
+        let oauth = try OAuth2.make(Self.settings, store: store)
+        let error = await failure { try await oauth.signOut(on: .make()) }
+        #expect(error?.kind == .storage && error?.message.contains("locked by another process") == true)
+        close(other)
+        #expect(try await oauth.signOut(on: .make()) == false)
+    }
+
     @Test(arguments: [false, true]) func managersShareARenewal(hasStore: Bool) async throws {
         let server = TokenServer()
         let oauth = try OAuth2.make(Self.settings, store: hasStore ? TestStore() : nil)

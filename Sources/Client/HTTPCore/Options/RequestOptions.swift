@@ -205,8 +205,9 @@ public struct RequestOptions: Sendable, Hashable {
         public var maxSendRate: Int64?
         /// Whether the response is delivered as soon as its head has arrived, with the body as a stream. Default `nil`: no.
         public var streamsBody: Bool?
-        /// The statuses that are a success, in place of 2xx and 304, for all calls but `send` and downloads. An
-        /// authenticator still renews its token for a 401, and the success judge is still asked. Default `nil`: 2xx and 304.
+        /// The statuses that are a success, in place of 2xx and 304, for all calls but `send` and downloads. A part of the content
+        /// that was not asked for is none, whatever its status. An authenticator still renews its token for a 401, and the success
+        /// judge is still asked. Default `nil`: 2xx and 304.
         public var acceptedStatuses: Set<Int>?
         /// The name of a group of calls that can be cancelled together, such as a screen, a user or a job. Default `nil`:
         /// none.

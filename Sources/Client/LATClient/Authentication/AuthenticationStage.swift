@@ -56,7 +56,9 @@ final class AuthenticationStage: Stage {
         }
         var isReplay = false
         while true {
-            if await tokens.needsRefresh() { try await renewAhead(call) }
+            if try await limits.run(for: call, { [tokens] in await tokens.needsRefresh() }) {
+                try await renewAhead(call)
+            }
             let epoch = try await epoch(for: call)
             let (authorized, credential) = try await authorized(request, call)
             if isOwn, credential.isAuthorization { return try await chain.proceed(request) }
@@ -277,7 +279,7 @@ final class RowAuthentication: Sendable {
         return stages.withLock { stages in
             if let known = stages[rule] { return known }
             // Bounds what a table that is edited for months leaves behind.
-            if stages.count >= 64 { stages = [:] }
+            if stages.count >= 1_024 { stages = [:] }
             stages[rule] = made
             return made
         }
@@ -326,6 +328,8 @@ struct RefreshState: Sendable {
     private var isRenewed = true
     /// Whether a request of this epoch was accepted, so that its token has worked.
     private var isProven = true
+    /// Whether a request was rejected again with the token of this epoch, so that a renewal does not help it.
+    private var isDoubted = false
     private var endedAt = Duration.zero
 
     init(pause: Duration) { self.pause = pause }
@@ -338,10 +342,13 @@ struct RefreshState: Sendable {
     /// - Parameter isReplay: whether it has already been sent again.
     mutating func rejected(epoch: Int, isReplay: Bool, at now: Duration) -> Rejection {
         // A request that was rejected with the new token too is not sent a third time.
-        if isReplay { return .deliver }
+        if isReplay {
+            if epoch == self.epoch { isDoubted = true }
+            return .deliver
+        }
         if isRefreshing { return .wait }
         if epoch < self.epoch { return isRenewed ? .replay : .fail }
-        if !isProven, now - endedAt < pause { return isRenewed ? .deliver : .fail }
+        if isPausing(at: now) { return isRenewed ? .deliver : .fail }
         isRefreshing = true
         return .refresh
     }
@@ -359,9 +366,14 @@ struct RefreshState: Sendable {
     /// Decides about a token that is missing or ends soon.
     mutating func ending(at now: Duration) -> Ahead {
         if isRefreshing { return .wait }
-        if !isProven, now - endedAt < pause { return .proceed }
+        if isPausing(at: now) { return .proceed }
         isRefreshing = true
         return .refresh
+    }
+
+    /// Whether the last renewal has not helped, and its pause is not over.
+    private func isPausing(at now: Duration) -> Bool {
+        now - endedAt < pause && (!isRenewed || !isProven || isDoubted)
     }
 
     /// Notes the end of a renewal.
@@ -369,7 +381,7 @@ struct RefreshState: Sendable {
         isRefreshing = false
         epoch += 1
         self.isRenewed = isRenewed
-        isProven = false
+        (isProven, isDoubted) = (false, false)
         endedAt = now
     }
 }

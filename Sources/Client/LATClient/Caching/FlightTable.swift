@@ -97,15 +97,14 @@ final class FlightTable: Sendable {
         response.source == .network && !CacheStrategy.isError(status: response.status)
     }
 
-    /// Has a flight start with the next transfer of the call that leads it. If that call is paused before, the flight ends,
-    /// so that nobody waits for it.
+    /// Has a flight start with the next transfer of the call that leads it. If that call is paused, the flight ends, so that
+    /// nobody waits for it.
     func starts(_ flight: Flight, with leader: Call) {
         let watch = CallWait(leader) { [weak self] state in
-            guard state.isSuspended, flight.start.result == nil else { return }
-            self?.end(flight, .abandoned)
+            if state.isSuspended { self?.end(flight, .abandoned) }
         }
         flight.watch.withLock { $0 = watch }
-        leader.atNextStart { flight.starts() }
+        leader.atNextStart { flight.start.settle(.success(())) }
         watch.stateDidChange()
     }
 
@@ -115,7 +114,8 @@ final class FlightTable: Sendable {
             ended.wrappingAdd(1, ordering: .releasing)
             if state.flights[flight.key] === flight { state.flights[flight.key] = nil }
         }
-        flight.starts()
+        flight.start.settle(.success(()))
+        flight.watch.withLock { $0.take() }?.end()
         flight.ending.settle(.success(ending))
     }
 }
@@ -127,15 +127,10 @@ final class Flight: Sendable {
     fileprivate let start = Outcome<Void>()
     let ending = Outcome<FlightTable.Ending>()
 
-    /// Watches the leader until the start.
+    /// Watches whether the leader is paused.
     fileprivate let watch = Mutex<CallWait?>(nil)
 
     fileprivate init(key: String) { self.key = key }
-
-    fileprivate func starts() {
-        start.settle(.success(()))
-        watch.withLock { $0.take() }?.end()
-    }
 }
 
 extension FlightTable {

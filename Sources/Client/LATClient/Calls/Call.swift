@@ -139,6 +139,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     package var isCancelled: Bool { has(Flag.cancelled) }
     var isFinished: Bool { has(Flag.finished) }
+    /// Whether its deadline has ended it.
+    var isLate: Bool { has(Flag.late) }
     package var priority: RequestPriority { transferState.priority }
 
     /// Ends the call, and what it waits for, with ``NetworkError/Kind/cancelled``. Has no effect the second time.
@@ -216,7 +218,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
     var cancellation: NetworkError { cancellation(after: nil) }
 
     private func cancellation(after response: HTTPResponse?) -> NetworkError {
-        guard has(Flag.late) else {
+        guard isLate else {
             if has(Flag.refused) { return Self.shuttingDown.attaching(request) }
             return NetworkError(.cancelled, message: "the request was cancelled", request: request, response: response)
         }

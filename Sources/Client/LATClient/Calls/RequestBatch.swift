@@ -1,4 +1,5 @@
 public import HTTPCore
+import Platform
 import Synchronization
 
 /// Several calls that run together, with their results in order and one progress for all.
@@ -99,7 +100,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     public func all(deadline: Duration) async throws -> [Result<Value, any Error>] {
         let reader = Reader(self)
         let timer = Task {
-            try await Task.sleep(for: deadline)
+            try await CallClock.continuous.sleep(deadline)
             reader.stop()
         }
         defer { timer.cancel() }
@@ -239,11 +240,17 @@ struct BatchTally: Sendable {
         let shares = steps.reduce(0) { $0 + $1.share }
         fraction = steps.isEmpty ? 1 : max(fraction, shares / Double(steps.count))
         let isKnown = steps.allSatisfy { $0.isOver || $0.total != nil }
+        // A server may announce any size.
+        func sum(_ size: (Step) -> Int64) -> Int64 {
+            steps.reduce(0) { total, step in
+                let (sum, overflows) = total.addingReportingOverflow(size(step))
+                return overflows ? .max : sum
+            }
+        }
         return BatchProgress(
             finishedSteps: steps.count(where: \.isOver), failedSteps: steps.count { $0.isOver && !$0.isSuccess },
             cachedSteps: steps.count(where: \.isCached), stepCount: steps.count,
-            completed: steps.reduce(0) { $0 + $1.completed },
-            total: isKnown ? steps.reduce(0) { $0 + ($1.isOver ? $1.completed : $1.total ?? 0) } : nil,
+            completed: sum(\.completed), total: isKnown ? sum { $0.isOver ? $0.completed : $0.total ?? 0 } : nil,
             fraction: fraction)
     }
 }

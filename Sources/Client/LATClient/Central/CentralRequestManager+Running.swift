@@ -167,11 +167,9 @@ extension CentralRequestManager {
         _ part: Call, of whole: Call, _ check: ((HTTPResponse) throws -> Void)?
     ) async throws -> HTTPResponse {
         let request = part.request
-        let wait = CallWait(whole) { state in
-            if state.isCancelled { part.cancel() }
-            part.setSuspended(state.isSuspended)
-            part.raisePriority(to: state.priority)
-        }
+        let wait = CallWait(whole) { _ in part.follow(whole) }
+        // The whole may have been paused before, and only changes are notified.
+        part.follow(whole)
         do {
             var (response, _) = try await outcome(of: part, check != nil) { response, part in
                 guard let check else { return response }

@@ -337,7 +337,8 @@ struct AttemptStage: Stage {
             watch.endAttempt(attempt, request, response)
             return response
         } catch {
-            let ending = NetworkError(ending: error, request)
+            var ending = NetworkError(ending: error, request)
+            if ending.kind == .cancelled, call.isLate { ending = call.cancellation }
             if call.isAbandoned {
                 watch.abandonAttempt(attempt, request, ending)
             } else {

@@ -153,7 +153,8 @@ final class LimitGate: Sendable {
             return true
         }
         guard isFirst else { return }
-        Task { [weak self, clock] in
+        // It must not keep the task-local values of the caller.
+        Task.detached(priority: .userInitiated) { [weak self, clock] in
             try? await clock.sleep(wait)
             self?.wakeUp(at: end)
         }

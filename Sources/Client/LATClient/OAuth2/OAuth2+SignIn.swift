@@ -68,15 +68,22 @@ extension OAuth2 {
                 ])
                 return try await keepOfUser(token)
             } catch let error as NetworkError {
-                switch ((error.underlying as? Failure)?.reason, error.kind) {
-                case (.authorizationPending, _): break
-                case (.slowDown, _): interval += .seconds(5)
+                switch error.underlying as? Failure {
+                case let failure? where failure.reason == .authorizationPending: break
+                case let failure? where failure.reason == .slowDown: interval += .seconds(5)
                 // A server that does not answer is asked less and less often.
-                case (nil, .timeout), (nil, .connect), (nil, .connectionLost):
-                    interval = min(interval * 2, .seconds(600))
+                case nil where Self.isTransient(error): interval = min(interval * 2, .seconds(600))
                 default: throw error
                 }
             }
+        }
+    }
+
+    /// Whether the server could not be asked, or a gateway answered in its place.
+    private static func isTransient(_ error: NetworkError) -> Bool {
+        switch error.kind {
+        case .dns, .timeout, .connect, .connectionLost: true
+        default: error.response.map { $0.status == 429 || $0.status >= 500 } ?? false
         }
     }
 

@@ -152,18 +152,26 @@ extension OAuth2 {
             }
         }
 
+        /// How long the lock of another process is waited for. A renewal has it for as long as it takes.
+        var lockTimeout = Duration.seconds(60)
+
         /// Runs work with the lock of the file.
         ///
-        /// - Throws: ``NetworkError/Kind/storage`` if the lock cannot be made; what the work throws.
+        /// - Throws: ``NetworkError/Kind/storage`` if the lock cannot be made, or another process has it for a minute; what the
+        ///   work throws.
         public func exclusively(_ work: @Sendable () async throws -> Void) async throws {
             do throws(SystemError) { try makeFolder() } catch { throw failure("cannot be locked: \(error.text)") }
             let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
             guard descriptor >= 0 else { throw failure("cannot be locked: \(SystemError().text)") }
             // Closing releases the lock.
             defer { close(descriptor) }
+            let end = ContinuousClock.now + lockTimeout
             while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
                 guard errno == EWOULDBLOCK || errno == EINTR else {
                     throw failure("cannot be locked: \(SystemError().text)")
+                }
+                guard ContinuousClock.now < end else {
+                    throw failure("is locked by another process, which may have been stopped; let it go on, or end it")
                 }
                 try await Task.sleep(for: .milliseconds(20))
             }

@@ -25,7 +25,9 @@ package enum Verdict {
     static let errorBodyLimit = 1 << 20
 
     static func isSuccess(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
-        if !request.hasNoSettings, let accepted = request.acceptedStatuses { return accepted.contains(response.status) }
+        if !request.hasNoSettings, let accepted = request.acceptedStatuses {
+            return accepted.contains(response.status) && response.partFault == nil
+        }
         return isStandardSuccess(response)
     }
 
