@@ -100,8 +100,8 @@ struct WebSocketRun {
             shown += 1
             if shown == command.count { return }
         }
-        input.cancel()
-        guard case .failure(let error) = await input.result else { return }
+        // The next line fails. If none comes, nothing is lost.
+        guard command.sendsInput, case .failure(let error) = await result(of: input) else { return }
         if error is UsageError || error is NetworkError && !socket.closedForAFailure { throw error }
     }
 
@@ -152,8 +152,12 @@ struct WebSocketRun {
     /// Closes the socket if it is open. Waits at most a second for the server's close frame.
     private func closeIfOpen(_ socket: WebSocket) async {
         guard socket.state == .open else { return }
-        let live = LiveRun(request: command.request, console: console, limit: .seconds(1))
-        _ = await live.result(of: Task { _ = try await socket.close() })
+        _ = await result(of: Task { _ = try await socket.close() })
+    }
+
+    /// Waits for the result of the work, at most a second.
+    private func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {
+        await LiveRun(request: command.request, console: console, limit: .seconds(1)).result(of: work)
     }
 
     private func note(_ closing: WebSocket.Closing) {
