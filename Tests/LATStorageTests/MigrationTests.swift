@@ -167,6 +167,22 @@ private enum Five {
         #expect(try migrated.fetch(Four.Item.self).map(\.name) == [5, 5, 5])
     }
 
+    @Test func unreadableNewValueEndsTheMigration() throws {
+        func migration(_ value: StoredValue) -> Migration {
+            Migration("m") { try $0.changeField("name", of: "Item", to: Int.self) { _ in value } }
+        }
+        for value in [.text("one"), .real(0.5), .blob(Data())] as [StoredValue] {
+            let error = #expect(throws: NetworkError.self) {
+                try ObjectStore(path: path, migrations: [migration(value)])
+            }
+            #expect(error?.storageFailure?.reason == .value && error?.message.contains("\"name\"") == true)
+        }
+        #expect(try ObjectStore(path: path).fetch(One.Item.self, where: \.name == "2").map(\.id) == [2])
+        // SQLite makes a number of it.
+        let store = try ObjectStore(path: path, migrations: [migration(.text("12"))])
+        #expect(try store.fetch(Four.Item.self).map(\.name) == [12, 12, 12])
+    }
+
     @Test func optionalDecimalsCompareByNumber() throws {
         let retype = Migration("m") { migrator in
             try migrator.changeField("name", of: "Item", to: Decimal?.self) { old in

@@ -111,7 +111,8 @@ public final class Migrator {
     ///   - field: the name of the field.
     ///   - type: the stored name of the type that has the field.
     ///   - newType: the new type of the field. Whether it is wrapped in an `Optional` does not matter.
-    ///   - change: makes the new value from the old one. It is called for every row.
+    ///   - change: makes the new value from the old one. It is called for every row. A value that cannot be read as the new
+    ///     type ends the migration.
     public func changeField<Value: Codable>(
         _ field: String, of type: String, to newType: Value.Type, _ change: (StoredValue) throws -> StoredValue
     ) throws {
@@ -131,9 +132,16 @@ public final class Migrator {
             throw NetworkError.storage(.schema, operation, "it has fields rowid, _rowid_ and oid; rename one first")
         }
         let reading = "SELECT \(row), \(Identifier.quoted(field)) FROM \(table)"
-        let writing = "UPDATE \(table) SET \(Identifier.quoted(temporary)) = ?1 WHERE \(row) = ?2"
+        let name = Identifier.quoted(temporary)
+        let writing = "UPDATE \(table) SET \(name) = ?1 WHERE \(row) = ?2 RETURNING \(name)"
         try connection.run(reading, operation: operation) { old in
-            try connection.run(writing, [change(old.value(1)), old.value(0)], operation: operation)
+            try connection.run(writing, [change(old.value(1)), old.value(0)], operation: operation) { new in
+                let value = new.value(0)
+                guard value != .null, (try? ColumnCoding.value(newType, from: value, at: [])) == nil else { return }
+                throw NetworkError.storage(
+                    .value, operation,
+                    "a new value is \(value.shape), which is no \(newType); return another one")
+            }
         }
         try removeField(field, of: type)
         try renameField(temporary, of: type, to: field)

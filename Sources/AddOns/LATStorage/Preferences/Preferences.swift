@@ -141,7 +141,7 @@ public final class Preferences: Sendable {
             }
             return (result, true)
         }
-        if isChanged { report() }
+        if isChanged { hub.report { state.withLock { $0.values } } }
         return result
     }
 
