@@ -17,7 +17,8 @@ extension LATNetworking.HTTPRequest {
     ///   - base: the scheme and authority of a head that has none, and a prefix of its path: `https://api.example.org/v1`.
     ///     Default `nil`: the path alone is the URL, which the manager joins to its base URL.
     ///   - body: the body. Default `nil`.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for `CONNECT` and for the path `*`, which are no URLs.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for `CONNECT` and for the path `*`, which are no URLs, and for a path
+    ///   with the segment `..`, which could leave the base.
     public init(
         _ head: HTTPTypes.HTTPRequest, base: String? = nil, body: LATNetworking.HTTPBody? = nil
     ) throws(NetworkError) {
@@ -30,6 +31,12 @@ extension LATNetworking.HTTPRequest {
         guard path.isEmpty || path.first == "/" else {
             throw NetworkError(
                 .invalidRequest, message: "the path \"\(path)\" does not begin with a slash, so it has no URL")
+        }
+        let segments = path.prefix { $0 != "?" }.split(separator: "/")
+        guard base == nil || !segments.contains(where: { $0.lowercased().replacing("%2e", with: ".") == ".." }) else {
+            throw NetworkError(
+                .invalidRequest,
+                message: "the path \"\(path)\" has the segment \"..\", which could lead out of its base")
         }
         let url: String
         if let base {

@@ -8,27 +8,25 @@ extension CallMetrics {
     public func observe(_ outbox: Outbox) { outboxes.add(outbox) }
 
     /// Sets the meters of a manager's state and of the observed outboxes again and again, until the current task is cancelled.
+    /// Several managers are added up.
     ///
     /// - Parameters:
     ///   - manager: the manager. It is kept while this runs.
     ///   - interval: the time between two values. Default 10 seconds.
     public func run(observing manager: CentralRequestManager, every interval: Duration = .seconds(10)) async {
-        var earlier = Series()
         while !Task.isCancelled {
-            earlier = await update(from: manager, earlier: earlier)
+            await update(from: manager)
             try? await Task.sleep(for: interval)
         }
     }
 
     /// Sets the meters of a manager's state and of the observed outboxes once, such as before an outbox is released.
-    public func update(from manager: CentralRequestManager) async { _ = await update(from: manager, earlier: Series()) }
-
-    private func update(from manager: CentralRequestManager, earlier: Series) async -> Series {
+    public func update(from manager: CentralRequestManager) async {
         let load = await manager.load
         count("lat_client_certificates_unchecked_total", load.uncheckedCertificates, in: manager)
         count("lat_client_dictionary_saved_bytes_total", Int(load.dictionarySavedBytes), in: manager)
         if let outboxes = outboxes.living { await set(outboxes) }
-        return set(load, earlier: earlier)
+        loads.replace(load, of: manager) { set($0, earlier: $1) }
     }
 
     private func set(_ name: String, _ value: some BinaryInteger, _ labels: [(String, String)] = []) {
@@ -60,35 +58,30 @@ extension CallMetrics {
         Meter(label: "lat_client_outbox_oldest_seconds", factory: factory).set(oldest / .seconds(1))
     }
 
-    /// What has values now, and may have none the next time.
-    private struct Series {
-        var origins: Set<String> = []
-        var limits: Set<String> = []
-    }
-
     /// - Parameter earlier: what had values before. What has none any more is set to 0.
-    private func set(_ load: CentralRequestManager.Load, earlier: Series) -> Series {
+    private func set(_ load: CentralRequestManager.Load, earlier: CentralRequestManager.Load?) {
         set("lat_client_calls_running", load.calls)
         set("lat_client_transfers_running", load.transfers)
         set("lat_client_transfers_queued", load.queued)
-        for (circuit, isOpen) in load.circuits {
-            set("lat_client_circuit_open", isOpen ? 1 : 0, [("circuit", circuit)])
-        }
-        // Each host of each row has one.
-        let limits = load.adaptiveLimits.count > 2_000 ? [] : Set(load.adaptiveLimits.keys)
-        for limit in limits.union(earlier.limits) {
-            set("lat_client_adaptive_limit", load.adaptiveLimits[limit] ?? 0, [("limit", limit)])
-        }
+        set("lat_client_circuit_open", "circuit", load.circuits.mapValues { $0 ? 1 : 0 }, earlier?.circuits.keys)
+        set("lat_client_adaptive_limit", "limit", load.adaptiveLimits, earlier?.adaptiveLimits.keys)
         for (target, isReachable) in load.reachability {
             set("lat_client_reachable", isReachable ? 1 : 0, [("target", target)])
         }
-        for origin in earlier.origins.union(load.origins.keys) {
+        for origin in Set(load.origins.keys).union(earlier.map { Array($0.origins.keys) } ?? []) {
             let labels = serverDimensions(HTTPRequest.Server(origin))
             let count = load.origins[origin]
             for (state, value) in [("active", count?.active ?? 0), ("idle", count?.idle ?? 0)] {
                 set("http_client_open_connections", value, [("http_connection_state", state)] + labels)
             }
         }
-        return Series(origins: Set(load.origins.keys), limits: limits)
+    }
+
+    /// Sets the values of hosts, unless there are very many.
+    private func set(_ name: String, _ label: String, _ values: [String: Int], _ earlier: (some Collection<String>)?) {
+        let shown = values.count > 2_000 ? [:] : values
+        for key in Set(shown.keys).union(earlier.map { $0.count > 2_000 ? [] : Array($0) } ?? []) {
+            set(name, shown[key] ?? 0, [(label, key)])
+        }
     }
 }

@@ -26,6 +26,7 @@ public final class CallMetrics: CallMeter {
     private let totals: Totals
     let outboxes = ObservedOutboxes()
     let totalsOfOwners = KnownTotals()
+    let loads = ManagerLoads()
 
     /// Makes an observer.
     ///

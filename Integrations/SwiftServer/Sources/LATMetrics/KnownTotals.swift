@@ -41,3 +41,51 @@ final class ObservedOutboxes: Sendable {
         }
     }
 }
+
+/// The state of the managers, as it was last read. They are not kept alive.
+final class ManagerLoads: Sendable {
+    private struct Known {
+        weak var manager: CentralRequestManager?
+        let load: CentralRequestManager.Load
+    }
+
+    private struct State {
+        var all: [Known] = []
+        var sum: CentralRequestManager.Load?
+    }
+
+    private let state = Mutex(State())
+
+    /// Replaces the state of one manager.
+    ///
+    /// - Parameter use: gets the sum of all, and the one before. It runs under the lock, so that no older sum comes last.
+    func replace(
+        _ load: CentralRequestManager.Load, of manager: CentralRequestManager,
+        _ use: (_ sum: CentralRequestManager.Load, _ earlier: CentralRequestManager.Load?) -> Void
+    ) {
+        state.withLock { state in
+            state.all.removeAll { $0.manager == nil || $0.manager === manager }
+            let sum = state.all.reduce(into: load) { $0.add($1.load) }
+            state.all.append(Known(manager: manager, load: load))
+            use(sum, state.sum)
+            state.sum = sum
+        }
+    }
+}
+
+extension CentralRequestManager.Load {
+    fileprivate mutating func add(_ other: Self) {
+        calls += other.calls
+        transfers += other.transfers
+        queued += other.queued
+        origins.merge(other.origins) { one, other in
+            var sum = one
+            sum.active += other.active
+            sum.idle += other.idle
+            return sum
+        }
+        circuits.merge(other.circuits) { $0 || $1 }
+        adaptiveLimits.merge(other.adaptiveLimits, uniquingKeysWith: +)
+        reachability.merge(other.reachability) { one, _ in one }
+    }
+}

@@ -1,6 +1,7 @@
 internal import LATConventions
 public import LATNetworking
 internal import ServiceContextModule
+internal import Synchronization
 public import Tracing
 
 /// Makes a client span of each attempt and hop of a manager's calls, under the span of the task that makes the call, and sends
@@ -10,8 +11,9 @@ public import Tracing
 /// configuration.accessories = [CallTracer()]
 /// ```
 ///
-/// The parent is `ServiceContext.current`. A repetition and the hop of a redirect are spans of their own beside the first,
-/// with `http.request.resend_count`; a response from the cache has none. Names and attributes are those of OpenTelemetry's
+/// The parent is `ServiceContext.current`, and where a request is sent in a task of its own, as those of a download, the one
+/// at the start of the call. A repetition and the hop of a redirect are spans of their own beside the first, with
+/// `http.request.resend_count`; a response from the cache has none. Names and attributes are those of OpenTelemetry's
 /// conventions for HTTP clients 1.44. `url.full` is without user information and secret parameters. A span ends with the
 /// response; a streamed body is read after it.
 ///
@@ -19,6 +21,7 @@ public import Tracing
 /// ``TraceParent``.
 public struct CallTracer: RequestAccessory {
     private let given: (any Tracer)?
+    private let parents = Parents()
 
     /// Makes an observer.
     ///
@@ -26,11 +29,22 @@ public struct CallTracer: RequestAccessory {
     ///   which add their fields too.
     public init(_ tracer: (any Tracer)? = nil) { given = tracer }
 
+    /// Keeps the context of the task.
+    public func willStart(_ call: ObservedCall) {
+        guard let context = ServiceContext.current else { return }
+        parents.contexts.withLock { $0[call.id] = context }
+    }
+
+    /// Forgets the context of the call.
+    public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+        parents.contexts.withLock { $0[call.id] = nil }
+    }
+
     /// Starts the span of a request, and adds its context to the headers.
     public func willSend(_ request: inout HTTPRequest, of call: ObservedCall, resends: Int) -> AttemptEnd? {
         let tracer = given ?? InstrumentationSystem.tracer
-        let span = tracer.startAnySpan(
-            Conventions.spanName(request, call.row), context: ServiceContext.current ?? .topLevel, ofKind: .client)
+        let parent = ServiceContext.current ?? parents.contexts.withLock { $0[call.id] } ?? .topLevel
+        let span = tracer.startAnySpan(Conventions.spanName(request, call.row), context: parent, ofKind: .client)
         let instrument: any Instrument = given ?? InstrumentationSystem.instrument
         instrument.inject(span.context, into: &request.headers, using: FieldInjector())
         guard span.isRecording else {
@@ -59,6 +73,11 @@ public struct CallTracer: RequestAccessory {
             }
         }
     }
+}
+
+/// The contexts of the calls that run.
+private final class Parents: Sendable {
+    let contexts = Mutex<[UInt64: ServiceContext]>([:])
 }
 
 private struct FieldInjector: Injector {

@@ -44,6 +44,20 @@ private typealias OwnRequest = LATNetworking.HTTPRequest
         #expect(try Head(OwnRequest("GET", "http://u:p@h?q#f")).authority == "h")
     }
 
+    /// The path of a request that a service passes on is a stranger's.
+    @Test(arguments: ["/../b", "/a/..", "/a/%2e%2E/b", "/a/.%2e?c"]) func pathDoesNotLeaveTheBase(_ path: String) {
+        let head = Head(method: .get, scheme: nil, authority: nil, path: path)
+        let error = #expect(throws: NetworkError.self) { try OwnRequest(head, base: "http://h/v1") }
+        #expect(error?.kind == .invalidRequest)
+    }
+
+    @Test func dotsWithinASegmentAreNone() throws {
+        for path in ["/a..b", "/...", "/.hidden?x=/../"] {
+            let head = Head(method: .get, scheme: nil, authority: nil, path: path)
+            #expect(try OwnRequest(head, base: "http://h/v1").url == "http://h/v1\(path)")
+        }
+    }
+
     @Test func responseComesBackWithoutLoss() throws {
         let head = HTTPTypes.HTTPResponse(
             status: HTTPTypes.HTTPResponse.Status(code: 299, reasonPhrase: "Quite OK"), headerFields: fields)

@@ -139,6 +139,42 @@ import Testing
         #expect(known("lat_client_outbox_sent_total") == 2)
     }
 
+    private func meter(_ label: String, _ dimension: String = "") -> Double? {
+        kit.meters.first { $0.label == label && (dimension.isEmpty || $0.dimensions.first?.1 == dimension) }?.lastValue
+    }
+
+    @Test func closedCircuitIsZero() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply)
+        server.fallback { _ in .text("a") }
+        let metrics = CallMetrics(kit)
+        let manager = try CentralRequestManager.make {
+            $0.retries = 0
+            $0.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 1, pause: .milliseconds(500))
+        }
+        _ = try? await manager.startRequest("GET", server.url())
+        await metrics.update(from: manager)
+        #expect(meter("lat_client_circuit_open") == 1)
+        try await eventually { (try? await manager.startRequest("GET", server.url())) != nil }
+        await metrics.update(from: manager)
+        #expect(meter("lat_client_circuit_open") == 0)
+    }
+
+    @Test func managersAreAddedUp() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("a") }
+        let metrics = CallMetrics(kit)
+        let managers = try (0..<2).map { _ in try CentralRequestManager.make { $0.accessories = [metrics] } }
+        for manager in managers { _ = try await manager.startRequest("GET", server.url()) }
+        try await eventually {
+            for manager in managers { await metrics.update(from: manager) }
+            return meter("http_client_open_connections", "idle") == 2
+        }
+        await managers[0].shutdown()
+        await metrics.update(from: managers[0])
+        #expect(meter("http_client_open_connections", "idle") == 1)
+    }
+
     @Test func totalsGrowByWhatIsNew() {
         let totals = KnownTotals()
         let (one, other) = (Gate(), Gate())

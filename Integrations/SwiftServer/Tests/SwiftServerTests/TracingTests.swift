@@ -119,6 +119,39 @@ import Tracing
         #expect(tracer.finishedSpans.map(\.parentSpanID) == [parent.spanID])
     }
 
+    /// Its requests are sent by tasks that have no context.
+    @Test func downloadIsUnderTheSpanThatStartsIt() async throws {
+        server.fallback { _ in .text("a") }
+        let (manager, folder) = (try manager(), try TemporaryDirectory())
+        let parent = tracer.startSpan("handle", context: .topLevel)
+        let download = ServiceContext.withValue(parent.context) {
+            manager.download(server.url("/a"), to: folder.path(of: "a"))
+        }
+        _ = try await download.value
+        #expect(tracer.finishedSpans.map(\.parentSpanID) == [parent.spanID])
+        #expect(tracer.finishedSpans.map(\.traceID) == [parent.traceID])
+    }
+
+    @Test func hedgeIsUnderTheSpanOfItsCall() async throws {
+        server.enqueue(.text("late").stalling(.start), .text("b"))
+        let manager = try manager { $0.hedge = RequestOptions.Hedge(after: .time(.milliseconds(20)), share: 1) }
+        let parent = tracer.startSpan("handle", context: .topLevel)
+        let text = try await ServiceContext.withValue(parent.context) {
+            try await manager.startRequest("GET", server.url("/a")).text
+        }
+        #expect(text == "b")
+        try await eventually { tracer.finishedSpans.count == 2 }
+        #expect(tracer.finishedSpans.allSatisfy { $0.parentSpanID == parent.spanID })
+    }
+
+    @Test func deadlineIsAnError() async throws {
+        server.fallback { _ in MockReply.text("never").stalling(.start) }
+        let manager = try manager { $0.deadline = .seconds(1) }
+        _ = try? await manager.startRequest("GET", server.url("/a"))
+        #expect(tracer.finishedSpans.map { $0.attributes.get("error.type") } == ["timeout"])
+        #expect(tracer.finishedSpans.map { $0.status?.code } == [.error])
+    }
+
     @Test func tracerTakesTheFieldOfTheTrace() async throws {
         server.fallback { _ in .text("a") }
         let manager = try CentralRequestManager.make { $0.accessories = [CallTracer(W3C())] }
