@@ -7,8 +7,8 @@ public import FoundationEssentials
 ///     var id: Verbatim<UUID>                   // 8C0F7A4E…, sent back in upper case as it came
 ///     var homepage: Verbatim<URL>?
 /// }
-/// let homepage = film.homepage?.value          // nil for "", with which some servers mean none
 /// let film = Film(id: Verbatim(UUID()), homepage: "https://example.org/{id}")
+/// let homepage = film.homepage?.value          // nil for "", with which some servers mean none
 /// ```
 ///
 /// A `UUID`, a `URL` and `Data` are written in one form only, and a response with one text of another form cannot be decoded.
