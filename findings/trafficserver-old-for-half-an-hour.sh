@@ -6,10 +6,10 @@
 # Found:    one 503 (500, 502 and 504 too) makes a response with Expires fresh again for 30 minutes: the origin is not asked in
 #           that time, and an Expires half an hour from now takes the place of the origin's, for clients and caches behind too.
 #           With max-age the next call asks again, but the invented Expires is sent as well. With s-maxage the 503 passes.
-# Seen:     the origin answers 200 "1", 503, 200 "3", 200 "4"; four calls, each when two seconds of freshness are over
-#           Expires in two seconds    1    1 with Expires in 30 minutes    1    1     the origin got 2 calls
-#           max-age=2                 1    1 with Expires in 30 minutes    3    4     4 calls
-#           s-maxage=2                1    503                             3    4     4 calls
+# Seen:     the origin answers 200 "1", 503, 200 "3", 200 "4"; four calls, each when five seconds of freshness are over
+#           Expires in five seconds   1    1 with Expires in 30 minutes    1    1     the origin got 2 calls
+#           max-age=5                 1    1 with Expires in 30 minutes    3    4     4 calls
+#           s-maxage=5                1    503                             3    4     4 calls
 # Matters:  a hiccup of a second keeps a price or a schedule for half an hour, in private caches as well, where nothing can purge
 #           it. Age and Date are right, only Expires lies, so that no client can tell.
 # Everything is in a temporary folder, on free loopback ports. Exits with 0 if the behaviour is as above, with 1 if it has
@@ -43,9 +43,9 @@ class Origin(http.server.BaseHTTPRequestHandler):
         body = str(number).encode()
         self.send_response(503 if number == 2 else 200)
         if self.path == "/expires":
-            self.send_header("Expires", email.utils.formatdate(time.time() + 2, usegmt=True))
+            self.send_header("Expires", email.utils.formatdate(time.time() + 5, usegmt=True))
         else:
-            self.send_header("Cache-Control", "max-age=2" if self.path == "/max-age" else "s-maxage=2")
+            self.send_header("Cache-Control", "max-age=5" if self.path == "/max-age" else "s-maxage=5")
         self.send_header("ETag", f'"{number}"')
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -123,7 +123,7 @@ try:
     paths = ("/expires", "/max-age", "/s-maxage")
     seen = {path: [call(path)] for path in paths}
     for _ in range(3):
-        time.sleep(3.5)
+        time.sleep(7)
         for path in paths:
             seen[path].append(call(path))
 finally:
