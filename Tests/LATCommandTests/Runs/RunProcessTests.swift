@@ -7,15 +7,15 @@ import Testing
 
 /// `lat run` as a process, against servers.
 @Suite(.timeLimit(.minutes(1))) struct RunProcessTests {
-    private let server: MockServer
-    private let folder: TemporaryDirectory
+    let server: MockServer
+    let folder: TemporaryDirectory
 
     init() throws {
         server = try MockServer()
         folder = try TemporaryDirectory()
     }
 
-    private func run(_ text: String, _ options: String...) async throws -> LatProcess.Result {
+    func run(_ text: String, _ options: String...) async throws -> LatProcess.Result {
         _ = try folder.write(Data(text.utf8), to: "a.http")
         return try await LatProcess.run(["run", "a.http"] + options, in: folder.path)
     }

@@ -168,7 +168,7 @@ struct OpenAPICommand: Command {
 
     /// The words of an option that has a list.
     func list(_ option: Option) -> [String] {
-        arguments.values(option).flatMap { $0.split(separator: ",").map { String($0).trimmingFieldWhitespace } }.filter
-        { !$0.isEmpty }
+        arguments.values(option).joined(separator: ",").split(separator: ",")
+            .map { String($0).trimmingFieldWhitespace }.filter { !$0.isEmpty }
     }
 }

@@ -5,21 +5,8 @@ import LATTesting
 import TestSupport
 import Testing
 
-/// `lat run` as a process: what fails, and how it is told.
-@Suite(.timeLimit(.minutes(1))) struct RunFailureTests {
-    private let server: MockServer
-    private let folder: TemporaryDirectory
-
-    init() throws {
-        server = try MockServer()
-        folder = try TemporaryDirectory()
-    }
-
-    private func run(_ text: String, _ options: String...) async throws -> LatProcess.Result {
-        _ = try folder.write(Data(text.utf8), to: "a.http")
-        return try await LatProcess.run(["run", "a.http"] + options, in: folder.path)
-    }
-
+// What fails, and how it is told.
+extension RunProcessTests {
     @Test func junitIsXMLThatServersRead() async throws {
         server.fallback { $0.path == "/bad" ? .status(500, reason: "a<b & \"c\"") : .text("x") }
         let closed = try ClosedPort()
