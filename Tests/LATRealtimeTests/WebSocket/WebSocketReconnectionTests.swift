@@ -26,6 +26,8 @@ import Testing
         #expect(try await socket.all() == [.text("a"), .text("b"), .text("c")])
         #expect(server.requestCount == 4)
         #expect(socket.closing?.code == .normal)
+        // A refused attempt is no loss.
+        #expect(socket.losses == 2)
         var last: LiveState?
         for await state in states { last = state }
         #expect(last == .closed)

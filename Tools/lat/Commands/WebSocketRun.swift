@@ -26,19 +26,18 @@ struct WebSocketRun {
         let prompt = usesPrompt ? LinePrompt(console) : nil
         defer { prompt?.close() }
         let watcher = Task { [live] in
-            var wasOpen = false
+            var told = 0
             for await state in socket.states {
-                if wasOpen, command.sendsInput, state != .open, state != .closed {
-                    console.note("lat: warning: the connection was lost; lines that were sent may not have arrived")
-                }
-                wasOpen = state == .open
+                told = warn(of: socket, told)
                 guard let line = live.line(state) else { continue }
                 if let prompt { try? prompt.show(line) } else { console.note(line) }
             }
+            _ = warn(of: socket, told)
         }
-        defer { watcher.cancel() }
         let result = await live.result(of: Task { try await talk(socket, prompt) })
         if !Task.isCancelled { await closeIfOpen(socket) }
+        watcher.cancel()
+        await watcher.value
         prompt?.close()
         guard case .success = result, let closing = socket.closing else { return try live.code(of: result) }
         let isFailure = socket.closedForAFailure
@@ -51,6 +50,17 @@ struct WebSocketRun {
             return .network
         }
         return isFailure ? .failure : .success
+    }
+
+    /// Warns of each lost connection that was not told yet. Returns how many there were.
+    private func warn(of socket: WebSocket, _ told: Int) -> Int {
+        let losses = socket.losses
+        if command.sendsInput {
+            for _ in told..<losses {
+                console.note("lat: warning: the connection was lost; lines that were sent may not have arrived")
+            }
+        }
+        return losses
     }
 
     /// Whether the end of standard input closes the socket.

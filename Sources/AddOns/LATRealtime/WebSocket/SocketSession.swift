@@ -28,6 +28,7 @@ final class SocketSession: Sendable {
         var opening: Task<Void, Never>?
         var plan: ReconnectionPlan
         var openedAt = ContinuousClock.now
+        var losses = 0
         /// Whether nobody waits for the first connection any more.
         var isAbandoned = false
         var unsent: [WebSocket.Message] = []
@@ -49,6 +50,8 @@ final class SocketSession: Sendable {
     }
     /// The newest connection, open or not.
     var latest: SocketConnection? { shared.withLock(\.latest) }
+    /// The number of connections that were lost, so that another one was or is to be opened.
+    var losses: Int { shared.withLock(\.losses) }
     var isOver: Bool { shared.withLock { $0.end != nil } }
     var coding: CodingRules? { call.coding }
 
@@ -122,6 +125,7 @@ final class SocketSession: Sendable {
             guard let end, shared.isClosing == nil, !shared.isAbandoned,
                 let wait = shared.plan.wait(after: end, chance: .random(in: 0...1))
             else { return (true, shared.isAbandoned, shared.isClosing != nil) }
+            if case .lost = end { shared.losses += 1 }
             shared.opening = Task { await openNext(after: wait) }
             return (false, false, false)
         }

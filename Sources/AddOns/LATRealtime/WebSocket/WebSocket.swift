@@ -127,6 +127,10 @@ public final class WebSocket: Sendable {
     /// the latest.
     public var states: AsyncStream<LiveState> { session.state.values() }
 
+    /// How many connections were lost after they had opened, and were or will be replaced by another one. Messages that
+    /// were sent shortly before may not have arrived. A slow reader of ``states`` can miss a loss; this counts each.
+    public var losses: Int { session.losses }
+
     /// The subprotocol that the server chose among those offered; `nil` for none.
     public var subprotocol: String? { session.latest?.agreement.subprotocol }
 
