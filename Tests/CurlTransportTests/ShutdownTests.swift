@@ -57,13 +57,14 @@ import Testing
         let transfer = Transfer(
             request: HTTPRequest("GET", url), target: try Target(url), plan: TransferPlan(configuration), pipe: nil)
         let error = await #expect(throws: NetworkError.self) {
-            try await withUnsafeThrowingContinuation { (caller: Transfer.Caller) in
+            await withUnsafeContinuation { (caller: Transfer.Caller) in
                 transfer.continuation = caller
                 engine.failedStarts.append((transfer, EngineFailure.noResources("handle")))
                 engine.isShuttingDown = true
                 engine.run()
                 transfer.answer(.failure(.invalidRequest("the engine left the caller waiting")))
             }
+            _ = try transfer.takeResult()
         }
         #expect(error?.message.contains("handle") == true)
     }

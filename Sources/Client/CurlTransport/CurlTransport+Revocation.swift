@@ -16,9 +16,9 @@ extension CurlTransport {
     ///   ``NetworkError/Kind/timeout(_:)`` when the time is over. Fetches go on for others.
     @inline(never)
     func requestToRepeat(
-        after error: any Error, of transfer: Transfer, _ request: HTTPRequest
+        after error: NetworkError, of transfer: Transfer, _ request: HTTPRequest
     ) async throws -> HTTPRequest? {
-        guard let error = error as? NetworkError, let gap = error.underlying as? RevocationGap else { return nil }
+        guard let gap = error.underlying as? RevocationGap else { return nil }
         var rest = request
         rest.context.listWaits += 1
         let start = ContinuousClock.now

@@ -118,9 +118,10 @@ extension CurlTransport {
     private func warm(_ request: HTTPRequest, acceptsExisting: Bool) async throws -> Bool {
         let warmUp = WarmUp(acceptsExisting: acceptsExisting)
         let transfer = try prepare(request, nil, warmUp: warmUp)
+        await perform(transfer)
         do {
-            _ = try await answer(to: transfer)
-        } catch let error as NetworkError {
+            _ = try transfer.takeResult()
+        } catch {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
             guard let rest = try await requestToRepeat(after: error, of: transfer, request) else {
                 throw error.attaching(request)

@@ -26,14 +26,14 @@ package final class CurlTransport: Transport {
     let tls: TLSMaterials
     private let addressGuard: AddressGuard?
     private let cookieStore: CookieStore?
-    private let versions: VersionChoice
+    let versions: VersionChoice
     private let hasUnixSocket: Bool
     private let netrc: Netrc?
     /// Whether the proxy must send a challenge before it gets credentials, so that a request may be sent twice.
     private let challengesOfProxy: Bool
     /// Whether all bodies are sent in pieces, because each piece must wait for the engine's send rate.
     private let sendsInPieces: Bool
-    private let origins: OriginStore?
+    let origins: OriginStore?
     private let lastSettings = Mutex<(options: RequestOptions, context: RequestContext, settings: TransferSettings)?>(
         nil)
     let mailbox: Mailbox<Engine.Command>
@@ -145,51 +145,10 @@ package final class CurlTransport: Transport {
     ///
     /// - Throws: The errors of ``send(_:)``; ``NetworkError/Kind/cancelled`` when the owner was cancelled.
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
-        let transfer = try prepare(request, owner)
-        do {
-            let response = try await answer(to: transfer)
-            guard note(response, to: transfer) else { return response }
-        } catch {
-            if let rest = try await requestToRepeat(after: error, of: transfer, request) {
-                return try await send(rest, for: owner)
-            }
-            try note(error, of: transfer, request)
-        }
-        // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
-        return try await send(request, for: owner)
-    }
-
-    /// Returns whether the response came from an alternative service that has failed with it.
-    private func note(_ response: HTTPResponse, to transfer: Transfer) -> Bool {
-        if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
-        return origins?.note(response, to: transfer) ?? false
-    }
-
-    /// Throws the error, unless an alternative service has failed. Not inlined, so that a waiting request has no room for it.
-    @inline(never)
-    private func note(_ error: any Error, of transfer: Transfer, _ request: HTTPRequest) throws {
-        guard let error = error as? NetworkError else { throw error }
-        if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
-        if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
-        guard origins?.note(error, of: transfer) == true else { throw error.attaching(request) }
-    }
-
-    private func observeNetworkForRaces() { observeNetwork { [versions] in versions.networkHasChanged() } }
-
-    /// Hands a transfer to the engine and waits for its result.
-    @inline(__always)
-    func answer(to transfer: Transfer) async throws -> HTTPResponse {
-        try await withTaskCancellationHandler {
-            try await withUnsafeThrowingContinuation { continuation in
-                transfer.continuation = continuation
-                if !mailbox.post(.start(transfer)) {
-                    transfer.owner?.detach(transfer)
-                    transfer.answer(.failure(EngineFailure.shutDown))
-                }
-            }
-        } onCancel: {
-            mailbox.post(.cancel(transfer))
-        }
+        var transfer = try prepare(request, owner)
+        await perform(transfer)
+        if !isResponse(transfer) { transfer = try await sendAgain(request, for: owner, after: transfer) }
+        return try transfer.takeResult()
     }
 
     /// The URL that a request for `url` goes to: the `https` form where the host requires TLS

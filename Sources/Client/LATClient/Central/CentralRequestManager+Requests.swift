@@ -20,7 +20,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
     public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {
-        try await response(to: request, CallArguments(), progress)
+        try await response(progress) { (request, CallArguments()) }
     }
 
     /// Sends a request, collects its response, and calls one of the closures once, as the form with method and URL.
@@ -40,12 +40,22 @@ extension CentralRequestManager {
         try await stream(request, CallArguments(streams: true))
     }
 
+    // Inlined, so that a call in flight does not hold its request and parts a second time.
+    @inline(__always)
     func response(
-        to request: HTTPRequest, _ parts: CallArguments, _ progress: ProgressHandler?
+        _ progress: ProgressHandler?, to request: () -> (HTTPRequest, CallArguments)
     ) async throws -> HTTPResponse {
         let gate = progress.map { ProgressGate($0, callbacks) }
-        let call = try await made { () throws(NetworkError) in try self.call(request, parts, progress: gate?.handler) }
-        return try await run(call, gate) { response, call in try checked(response, of: call) }
+        let call = try await made { () throws(NetworkError) in try self.call(gate, request) }
+        return try await run(call, gate) { _ = try checked($0, of: $1) }
+    }
+
+    @inline(never)
+    private func call(
+        _ gate: ProgressGate?, _ request: () -> (HTTPRequest, CallArguments)
+    ) throws(NetworkError) -> Call {
+        let (request, parts) = request()
+        return try call(request, parts, progress: gate?.handler)
     }
 
     func start(

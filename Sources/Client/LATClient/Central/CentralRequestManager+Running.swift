@@ -10,30 +10,38 @@ extension CentralRequestManager {
     /// - Parameters:
     ///   - gate: reports the call's progress; closed before this returns.
     ///   - observed: whether the outcome observers are notified and the resolver is asked.
-    ///   - conclude: makes the delivered value from the response, or throws.
+    ///   - judge: throws when the response is a failure.
     /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
-    func run<Value>(
+    func run(
         _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
-        _ conclude: (HTTPResponse, Call) throws -> Value
-    ) async throws -> Value {
+        judge: (HTTPResponse, Call) throws -> Void
+    ) async throws -> HTTPResponse {
         let timer = enter(call)
         defer { leave(call, timer) }
         do {
-            let (value, response) = try await outcome(of: call, observed, conclude)
+            let response = try await outcome(of: call, observed, judge)
             if let gate { try await gate.close(for: call) }
-            finish(call, .success(consume response))
-            return value
+            succeed(call, response)
+            return response
         } catch {
-            gate?.shut()
-            finish(call, .failure(call.failure(error)))
+            fail(call, gate, error)
             throw error
         }
+    }
+
+    /// Runs a call to its end, as ``run(_:_:observed:judge:)``, and returns what `conclude` makes from its response.
+    func run<Value>(
+        _ call: Call, _ gate: ProgressGate? = nil, _ conclude: (HTTPResponse, Call) throws -> Value
+    ) async throws -> Value {
+        var value: Value?
+        _ = try await run(call, gate, judge: { value = try conclude($0, $1) })
+        return value.unsafelyUnwrapped
     }
 
     /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
     ///
     /// - Parameters:
-    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. Observers get the outcome
+    ///   - observed: as in ``run(_:_:observed:judge:)``, and whether the status has to be a success. Observers get the outcome
     ///     when the head has arrived. The error for another status has the beginning of the body.
     func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
         let timer = enter(call)
@@ -42,8 +50,8 @@ extension CentralRequestManager {
             finish(call, result)
         }
         do {
-            var (response, _) = try await outcome(of: call, observed) { response, call in
-                observed ? try Verdict.check(response, to: call.request) : response
+            var response = try await outcome(of: call, observed) { response, call in
+                if observed { _ = try Verdict.check(response, to: call.request) }
             }
             guard response.body.isStream else {
                 end(.success(response))
@@ -67,7 +75,7 @@ extension CentralRequestManager {
     ///   - gate: reports the call's progress; shut before the terminal event.
     ///   - executor: where the terminal event is delivered; `nil` for the manager's callback executor.
     ///   - make: makes the call; an error is delivered as the terminal event.
-    ///   - conclude: as in ``run(_:_:observed:_:)``.
+    ///   - conclude: makes the delivered value from the response, or throws.
     package func start<Value: Sendable>(
         _ gate: ProgressGate? = nil, on executor: CallbackExecutor? = nil, _ make: () throws(NetworkError) -> Call,
         conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
@@ -94,7 +102,9 @@ extension CentralRequestManager {
             } else {
                 do {
                     try Task.checkCancellation()
-                    result = .success(try await outcome(of: call, true, conclude))
+                    var value: Value?
+                    let response = try await outcome(of: call, true) { value = try conclude($0, $1) }
+                    result = .success((value.unsafelyUnwrapped, response))
                 } catch {
                     result = .failure(call.failure(error))
                 }
@@ -149,7 +159,7 @@ extension CentralRequestManager {
 
     /// Sends a request that cleans up after an upload, also when the whole call was cancelled.
     package func sendAfter(_ whole: Call, _ request: HTTPRequest) async throws -> HTTPResponse {
-        try await run(piece(request, of: whole, nil, nil), observed: false) { response, _ in response }
+        try await run(piece(request, of: whole, nil, nil), observed: false) { _, _ in }
     }
 
     private func piece(
@@ -171,11 +181,8 @@ extension CentralRequestManager {
         // The whole may have been paused before, and only changes are notified.
         part.follow(whole)
         do {
-            var (response, _) = try await outcome(of: part, check != nil) { response, part in
-                guard let check else { return response }
-                let response = try Verdict.check(response, to: part.request)
-                try check(response)
-                return response
+            var response = try await outcome(of: part, check != nil) { response, part in
+                if let check { try check(Verdict.check(response, to: part.request)) }
             }
             guard response.body.isStream else {
                 wait.end()
@@ -218,24 +225,30 @@ extension CentralRequestManager {
         watch.didFinish(result)
     }
 
+    @inline(never)
+    private func succeed(_ call: Call, _ response: HTTPResponse) { finish(call, .success(response)) }
+
+    @inline(never)
+    private func fail(_ call: Call, _ gate: ProgressGate?, _ error: any Error) {
+        gate?.shut()
+        finish(call, .failure(call.failure(error)))
+    }
+
     // A call in flight holds the frames of its `async` functions. What is rare, and what comes after the wait, is in functions
     // that are not inlined, so that the frames have no room for it.
 
-    /// Sends a call's request until its outcome is final, notifies the observers, and returns the value or throws.
-    private func outcome<Value>(
-        of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, Call) throws -> Value
-    ) async throws -> (Value, HTTPResponse) {
+    /// Sends a call's request until its outcome is final, notifies the observers, and returns the response or throws.
+    private func outcome(
+        of call: Call, _ isObserved: Bool, _ judge: (HTTPResponse, Call) throws -> Void
+    ) async throws -> HTTPResponse {
         var replays = 0
         while true {
             do {
                 var response = try await pipeline.send(call)
-                complete(&response, of: call)
-                if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
-                    response.body = try await beginning(of: response, call)
-                }
-                let value = try conclude(response, call)
+                if complete(&response, of: call, isObserved) { response.body = try await beginning(of: response, call) }
+                try judge(response, call)
                 if isObserved, !configuration.outcomeObservers.isEmpty { await notifyOfSuccess(response, call) }
-                return (value, response)
+                return response
             } catch {
                 try await endOrReplay(call, error, isObserved, replays)
                 replays += 1
@@ -243,10 +256,12 @@ extension CentralRequestManager {
         }
     }
 
+    /// Returns whether the beginning of a stream is collected for the error.
     @inline(never)
-    private func complete(_ response: inout HTTPResponse, of call: Call) {
+    private func complete(_ response: inout HTTPResponse, of call: Call, _ isObserved: Bool) -> Bool {
         if let coding = call.details.coding { response.coding = coding }
         response.requestMethod = call.request.method
+        return isObserved && response.body.isStream && !Verdict.isSuccess(response, to: call.request)
     }
 
     /// Returns when the resolver has a failed call sent again. Otherwise notifies the observers and throws the final error.

@@ -256,9 +256,11 @@ public final class CentralRequestManager: Sendable {
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
-        let parts = CallArguments(
-            parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
-        return try await response(to: HTTPRequest(method, url.urlText, headers: headers), parts, progress)
+        try await response(progress) {
+            let parts = CallArguments(
+                parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
+            return (HTTPRequest(method, url.urlText, headers: headers), parts)
+        }
     }
 
     /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
@@ -290,7 +292,7 @@ public final class CentralRequestManager: Sendable {
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         let call = makeCall(located(request))
         guard request.streamsBody == true else {
-            return try await run(call, observed: false) { response, _ in response }
+            return try await run(call, observed: false) { _, _ in }
         }
         return try await runStream(call, observed: false)
     }

@@ -148,18 +148,30 @@ final class Pipeline: Sendable {
 
     /// Sends a call's request through its stages.
     func send(_ call: Call) async throws -> HTTPResponse {
+        let stages = try stages(for: call, call.request)
+        guard stages == StageSet(.redirect) else { return try await send(call, through: stages) }
+        let response = try await table.send(call.request, for: call)
+        guard redirect.mayFollow(response) else { return response }
+        return try await follow(response, of: call, [])
+    }
+
+    // Not inlined, so that a plain call that waits has no room for it.
+    @inline(never)
+    private func send(_ call: Call, through stages: StageSet) async throws -> HTTPResponse {
         let request = call.request
-        let stages = try stages(for: call, request)
         let rest = stages.subtracting(StageSet(.redirect))
-        guard stages.contains(.redirect), rest.isSubset(of: StageSet(.attempt)) || rest == StageSet(.hedge) else {
+        guard stages.contains(.redirect), rest == StageSet(.attempt) || rest == StageSet(.hedge) else {
             return try await Chain(call, table, stages).proceed(request)
         }
         let response =
-            rest.isEmpty
-            ? try await table.send(request, for: call)
-            : rest.contains(.hedge) ? try await sendHedged(call) : try await sendObserved(request, for: call)
+            rest.contains(.hedge) ? try await sendHedged(call) : try await sendObserved(request, for: call)
         guard redirect.mayFollow(response) else { return response }
-        return try await redirect.follow(response, to: request, Chain(call, table, rest))
+        return try await follow(response, of: call, rest)
+    }
+
+    @inline(never)
+    private func follow(_ response: HTTPResponse, of call: Call, _ rest: StageSet) async throws -> HTTPResponse {
+        try await redirect.follow(response, to: call.request, Chain(call, table, rest))
     }
 
     @inline(never)

@@ -157,7 +157,7 @@ extension CentralRequestManager {
             var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
             step.apply(to: &request, &parts)
             if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
-            let response = try await response(to: request, parts, nil)
+            let response = try await response(nil) { (request, parts) }
             return (response, response)
         }
     }

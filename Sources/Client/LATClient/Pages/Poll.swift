@@ -81,7 +81,7 @@ extension CentralRequestManager {
             if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
             request.deadline = [configuration.deadline, left].compactMap { $0 }.min()
             let call = try await made { () throws(NetworkError) in try self.call(request, parts) }
-            let response = try await run(call) { response, call in try checked(response, of: call) }
+            let response = try await run(call) { _ = try checked($0, of: $1) }
             return Answer(response: response, call: call, isDone: try isDone?(response)) { response }
         }
     }

@@ -216,14 +216,14 @@ extension Engine {
         // From here on only a reader of the body keeps the engine alive.
         transfer.keepAlive = nil
         transfer.pipe?.finish(result.map { _ in })
-        if ending.answersCaller, let caller = transfer.takeCaller() { answers.append((caller, result)) }
+        if ending.answersCaller, let caller = transfer.takeCaller(result) { answers.append(caller) }
     }
 
     /// Resumes the callers of the transfers that ended in this turn. They are resumed together, because the first wakes a
     /// thread, and while that thread runs, the others need no wake-up.
     func deliverAnswers() {
         guard !answers.isEmpty else { return }
-        for (caller, result) in answers { caller.resume(with: result) }
+        for caller in answers { caller.resume() }
         answers.removeAll(keepingCapacity: true)
     }
 

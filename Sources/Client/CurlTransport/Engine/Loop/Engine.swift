@@ -70,7 +70,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     /// Transfers whose start failed. The loop ends them, because ending one starts the next.
     @exclusivity(unchecked) var failedStarts: [(Transfer, NetworkError)] = []
     /// The results of this turn. The engine has already released these transfers, so the callers' threads free them.
-    @exclusivity(unchecked) var answers: [(Transfer.Caller, Result<HTTPResponse, NetworkError>)] = []
+    @exclusivity(unchecked) var answers: [Transfer.Caller] = []
     @exclusivity(unchecked) var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) var now = MonotonicTime.now
     @exclusivity(unchecked) var isShuttingDown = false

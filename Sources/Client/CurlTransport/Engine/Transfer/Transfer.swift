@@ -17,10 +17,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// Carries the body of a streamed response.
     @exclusivity(unchecked) private(set) var pipe: BodyPipe?
 
-    /// The continuation of the caller, which waits for the response.
-    typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
+    /// The continuation of the caller, which waits for the result. The result is kept here, so that the frames of the wait
+    /// have no room for it.
+    typealias Caller = UnsafeContinuation<Void, Never>
 
     @exclusivity(unchecked) var continuation: Caller?
+    @exclusivity(unchecked) private(set) var result: Result<HTTPResponse, NetworkError>?
     /// Whether it only connects, for a ``ConnectionProbe``.
     @exclusivity(unchecked) var isProbe = false
     /// Whether somebody waits who can connect again when revocation lists have been fetched.
@@ -146,14 +148,21 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     }
 
     /// Resumes the caller; later calls do nothing.
-    func answer(_ result: Result<HTTPResponse, NetworkError>) {
-        takeCaller()?.resume(with: result)
+    func answer(_ result: Result<HTTPResponse, NetworkError>) { takeCaller(result)?.resume() }
+
+    /// Keeps the result for the caller, and returns its continuation; `nil` from then on.
+    func takeCaller(_ result: Result<HTTPResponse, NetworkError>) -> Caller? {
+        guard let caller = continuation else { return nil }
+        continuation = nil
+        self.result = result
+        return caller
     }
 
-    /// Returns the caller's continuation once, and `nil` from then on.
-    func takeCaller() -> Caller? {
-        defer { continuation = nil }
-        return continuation
+    /// Returns the result to the caller that was resumed, once.
+    @inline(never)
+    func takeResult() throws(NetworkError) -> HTTPResponse {
+        defer { result = nil }
+        return try (result ?? .failure(EngineFailure.shutDown)).get()
     }
 
     static func == (lhs: Transfer, rhs: Transfer) -> Bool { lhs === rhs }
