@@ -41,11 +41,14 @@ import Testing
 
         /// Waits for a number of effects. On a busy machine a new sender needs seconds to start, and after a failure of the store
         /// it pauses up to half a minute.
-        func wait(for count: Int) throws {
+        func wait(for count: Int, _ children: [RoleProcess]) throws {
             let start = ContinuousClock.now
             while effects.count < count {
                 guard ContinuousClock.now - start < .seconds(120) else {
-                    throw MountNamespace.Failure(description: "\(effects.count) of \(count) effects after two minutes")
+                    for child in children { child.kill() }
+                    let said = children.map { $0.read() }
+                    throw MountNamespace.Failure(
+                        description: "\(effects.count) of \(count) effects after two minutes; the processes said \(said)")
                 }
                 usleep(5_000)
             }
@@ -139,7 +142,7 @@ import Testing
         // Both add, and one of them sends what both have added.
         var children = try (0..<2).map { try process("add and send \($0)") }
         for kill in 0..<kills {
-            try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1))
+            try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1), children)
             switch kill % 3 {
             case 0 where clock != nil:
                 // Nothing more can be written for a moment, and then it can.
@@ -158,10 +161,11 @@ import Testing
             children[index].kill()
             children[index] = try process("add and send \(index)")
         }
-        try ledger.wait(for: count)
+        try ledger.wait(for: count, children)
         for child in children { child.kill() }
         // What was answered and not yet recorded is sent again, with its key.
-        #expect(try process("finish").finish().text == "0 entries of 0 bytes, no damage")
+        let said = try process("finish").finish().text
+        #expect(said == "0 entries of 0 bytes, no damage")
         let (effects, others, requests) = ledger.state.withLock { ($0.effects, $0.others, $0.requests) }
         let again = (0..<2).flatMap { index in
             stride(from: 0, to: count / 2, by: 5).map { "again-\(index)-\($0)" }

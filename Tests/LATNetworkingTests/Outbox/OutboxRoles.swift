@@ -33,10 +33,12 @@ import Testing
         case "finish":
             let outbox = try Outbox(
                 folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
+            var refused: [Outbox.Entry]
             repeat {
                 try await outbox.waitUntilSent()
-                for entry in try await outbox.entries([.refused]) { try await outbox.retry(entry.id) }
-            } while try await outbox.load.waiting > 0
+                refused = try await outbox.entries([.refused])
+                for entry in refused { try await outbox.retry(entry.id) }
+            } while !refused.isEmpty
             let (entries, size) = (try await outbox.entries.count, try await outbox.load.size)
             RoleProcess.say("\(entries) entries of \(size) bytes, \(outbox.damage?.message ?? "no damage")")
             await outbox.close()
