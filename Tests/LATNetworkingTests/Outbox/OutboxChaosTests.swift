@@ -48,7 +48,7 @@ import Testing
                     for child in children { child.kill() }
                     let said = children.map { $0.read() }
                     throw MountNamespace.Failure(
-                        description: "\(effects.count) of \(count) effects after two minutes; the processes said \(said)")
+                        description: "\(effects.count) of \(count) effects after two minutes; processes: \(said)")
                 }
                 usleep(5_000)
             }
