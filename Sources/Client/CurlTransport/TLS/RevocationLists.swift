@@ -66,7 +66,7 @@ final class RevocationLists: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     func file(_ path: String, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) -> RevocationFile {
-        let path = SettingsFile.absolute(path)
+        let path = PathParts.absolute(path)
         return try files.withLock { files throws(NetworkError) in
             if let known = files[path]?.file { return known }
             let file = try RevocationFile(path, warn: warn)

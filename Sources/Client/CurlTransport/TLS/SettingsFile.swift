@@ -38,14 +38,9 @@ struct SettingsFile {
                 throw Self.unusable(path, setting, "it has more than \(Self.sizeLimit >> 20) MiB")
             }
         }
-        self.path = Self.absolute(path)
+        self.path = PathParts.absolute(path)
         self.data = data
         stamp = FileStamp(status)
-    }
-
-    /// Makes a path absolute, because the process may change its working directory.
-    static func absolute(_ path: String) -> String {
-        path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
     }
 
     private static func unusable(_ path: String, _ setting: String, _ reason: String) -> NetworkError {

@@ -1,6 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 internal import HTTPCore
+import Platform
 import Synchronization
 
 /// The certificates that a manager trusts, read and parsed once for all its connections.
@@ -33,7 +34,7 @@ final class TrustStore: Sendable {
         self.warn = warn
         isOwn = configuration.caData != nil || configuration.caFile != nil
         if isOwn {
-            (file, folder) = (configuration.caFile.map(SettingsFile.absolute), nil)
+            (file, folder) = (configuration.caFile.map(PathParts.absolute), nil)
             let parsed = try parse(contents())
             state.withLock { ($0.store, $0.stamp) = parsed }
         } else {

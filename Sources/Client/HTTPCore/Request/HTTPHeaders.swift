@@ -127,12 +127,9 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
 
     /// Adds a cookie to the field `Cookie`. What its value may not have (RFC 6265 §4.1.1), such as `;`, is percent-encoded.
     public mutating func appendCookie(_ name: String, _ value: String) {
-        let bytes = value.utf8.reduce(into: [UInt8]()) { bytes, byte in
-            let isLegal = byte > 0x20 && byte < 0x7F && !#"",;\"#.utf8.contains(byte)
-            if isLegal { bytes.append(byte) } else { bytes.appendEscaped(byte) }
-        }
+        let text = value.utf8.percentEncoded { $0 <= 0x20 || $0 >= 0x7F || #"",;\"#.utf8.contains($0) }
         let before = self["Cookie"].map { "\($0); " } ?? ""
-        self["Cookie"] = "\(before)\(name)=\(String(decoding: bytes, as: UTF8.self))"
+        self["Cookie"] = "\(before)\(name)=\(text)"
     }
 
     /// Removes every line, and every removal, whose name satisfies the condition. Of the headers that an interceptor is given,

@@ -153,11 +153,14 @@ extension UInt8 {
 
 extension Collection<UInt8> {
     /// These bytes escaped as one component of a URL, like the text in `String.percentEncodedComponent`.
-    package var percentEncodedComponent: String {
+    package var percentEncodedComponent: String { percentEncoded { !$0.isUnreserved } }
+
+    /// These bytes, of which those that satisfy the condition are escaped.
+    func percentEncoded(where isIllegal: (UInt8) -> Bool) -> String {
         var encoded: [UInt8] = []
         encoded.reserveCapacity(count * 2)
         for byte in self {
-            if byte.isUnreserved { encoded.append(byte) } else { encoded.appendEscaped(byte) }
+            if isIllegal(byte) { encoded.appendEscaped(byte) } else { encoded.append(byte) }
         }
         return String(decoding: encoded, as: UTF8.self)
     }
