@@ -56,11 +56,7 @@ final class AuthenticationStage: Stage {
         }
         var isReplay = false
         while true {
-            if try await limits.run(for: call, { [tokens] in await tokens.needsRefresh() }) {
-                try await renewAhead(call)
-            }
-            let epoch = try await epoch(for: call)
-            let (authorized, credential) = try await authorized(request, call)
+            let (epoch, authorized, credential) = try await authorized(request, call)
             if isOwn, credential.isAuthorization { return try await chain.proceed(request) }
             let response = try await chain.proceed(authorized)
             let isRejected = try await limits.run(for: call) { [tokens] in
@@ -101,11 +97,31 @@ final class AuthenticationStage: Stage {
         }
     }
 
-    /// Returns the request with its token, whose fields count as secret whatever their names.
-    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, Credential) {
-        do {
-            var (authorized, credential) = try await limits.run(for: call) { [tokens] in try await tokens.apply(request)
+    /// Returns the request with its token, which is renewed before when it ends soon, and the epoch of the token.
+    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (Int, HTTPRequest, Credential) {
+        var isRenewed = false
+        while true {
+            let epoch = try await epoch(for: call)
+            if let (authorized, credential) = try await applied(to: request, call, unlessEnding: !isRenewed) {
+                return (epoch, authorized, credential)
             }
+            try await renewAhead(call)
+            isRenewed = true
+        }
+    }
+
+    /// Returns the request with the token, whose fields count as secret whatever their names; `nil` when the token ends soon
+    /// and is not wanted then.
+    private func applied(
+        to request: HTTPRequest, _ call: Call, unlessEnding: Bool
+    ) async throws -> (HTTPRequest, Credential)? {
+        do {
+            let applied = try await limits.run(for: call) { [tokens] in
+                if unlessEnding, await tokens.needsRefresh() { return nil as (HTTPRequest, Credential)? }
+                return try await tokens.apply(request)
+            }
+            guard let applied else { return nil }
+            var (authorized, credential) = applied
             for (name, _) in credential.fields
             where scope?.secrets.contains(header: name) != true && !authorized.context.rowSecrets.contains(header: name)
             {
@@ -147,7 +163,7 @@ final class AuthenticationStage: Stage {
     }
 
     /// Renews a token that is missing or ends soon, once for all calls. A failure is for those alone that have no valid token,
-    /// which ``authorized(_:_:)`` finds out.
+    /// which ``applied(to:_:unlessEnding:)`` finds out.
     private func renewAhead(_ call: Call) async throws {
         let waiter = Waiter<Void>()
         let decision = state.withLock { state in
