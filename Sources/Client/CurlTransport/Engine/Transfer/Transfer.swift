@@ -51,7 +51,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// How many Digest challenges the engine has answered itself, because libcurl cannot.
     @exclusivity(unchecked) var ownAnswers = 0
-    /// Whether the engine has ended the attempt to answer a challenge.
+    /// Whether the engine has ended the attempt to answer a challenge, or to drop an expectation.
     @exclusivity(unchecked) var answersChallenge = false
 
     @exclusivity(unchecked) var head = ResponseHead()
@@ -182,3 +182,4 @@ extension HTTPRequest {
     /// Whether it is sent again on another connection when it was lost on one, without asking anybody.
     fileprivate var isRepeatedByEngine: Bool { method.isIdempotent && !mayFailAfterItself }
 }
+        expects = hasBody && request.headers["Expect"]?.equalsIgnoringASCIICase("100-continue") == true
