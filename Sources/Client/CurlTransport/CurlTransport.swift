@@ -146,32 +146,34 @@ package final class CurlTransport: Transport {
     /// - Throws: The errors of ``send(_:)``; ``NetworkError/Kind/cancelled`` when the owner was cancelled.
     package func send(_ request: HTTPRequest, for owner: (any TransferOwner)?) async throws -> HTTPResponse {
         let transfer = try prepare(request, owner)
+        let rest: HTTPRequest
         do {
             let response = try await answer(to: transfer)
-            guard note(response, to: transfer) else { return response }
+            guard let elsewhere = note(response, to: transfer, request) else { return response }
+            rest = elsewhere
         } catch {
-            if let rest = try await requestToRepeat(after: error, of: transfer, request) {
-                return try await send(rest, for: owner)
-            }
-            try note(error, of: transfer, request)
+            rest = try await requestToRepeat(after: error, of: transfer, request) ?? note(error, of: transfer, request)
         }
-        // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
-        return try await send(request, for: owner)
+        return try await send(rest, for: owner)
     }
 
-    /// Returns whether the response came from an alternative service that has failed with it.
-    private func note(_ response: HTTPResponse, to transfer: Transfer) -> Bool {
+    /// Returns the request to send elsewhere if the response came from an alternative service that has failed with it.
+    private func note(_ response: HTTPResponse, to transfer: Transfer, _ request: HTTPRequest) -> HTTPRequest? {
         if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
-        return origins?.note(response, to: transfer) ?? false
+        guard origins?.note(response, to: transfer) == true else { return nil }
+        return transfer.rest(of: request, after: response.timings)
     }
 
-    /// Throws the error, unless an alternative service has failed. Not inlined, so that a waiting request has no room for it.
+    /// Throws the error, unless an alternative service has failed, which is skipped for a while: then the request is sent
+    /// elsewhere. Not inlined, so that a waiting request has no room for it.
     @inline(never)
-    private func note(_ error: any Error, of transfer: Transfer, _ request: HTTPRequest) throws {
+    private func note(_ error: any Error, of transfer: Transfer, _ request: HTTPRequest) throws -> HTTPRequest {
         guard let error = error as? NetworkError else { throw error }
         if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
         if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
-        guard origins?.note(error, of: transfer) == true else { throw error.attaching(request) }
+        guard origins?.note(error, of: transfer) == true, let rest = transfer.rest(of: request, after: error.timings)
+        else { throw error.attaching(request) }
+        return rest
     }
 
     private func observeNetworkForRaces() { observeNetwork { [versions] in versions.networkHasChanged() } }

@@ -104,7 +104,9 @@ extension EngineConfiguration {
     ///
     /// Requests to an `https` origin connect to an alternative that it announced over verified TLS. They keep the `Host` of
     /// the origin, require its certificate, and carry `Alt-Used`. When no connection can be made, or the alternative
-    /// answers 421, it is not used for five minutes, and the request goes to the next alternative, or else to the origin.
+    /// answers 421, it is not used for five minutes, and the request goes to the next alternative, or else to the origin,
+    /// within its timeout. One that fails after that and before its response is not used for five minutes either; the call
+    /// fails then, as it would at the origin, and a retry goes elsewhere.
     /// Requests always go to the origin if they use a proxy or a Unix domain socket, have a body that can be read only once,
     /// or their manager has ``EngineConfiguration/connectTo``.
     public enum AltSvcPolicy: Hashable, Sendable {

@@ -127,6 +127,19 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// Stops the transfer with an error of the engine. The first error is kept.
     func fail(_ error: NetworkError) {
+    /// The time that is left for the request after this attempt; `nil` for no limit.
+    func timeLeft(after timings: Timings?) -> Duration? {
+        plan.timeout > 0 ? .milliseconds(plan.timeout) - (timings?.total ?? .zero) : nil
+    }
+
+    /// The request of this attempt with the time that is left; `nil` when it is over.
+    func rest(of request: HTTPRequest, after timings: Timings?) -> HTTPRequest? {
+        guard let left = timeLeft(after: timings) else { return request }
+        var rest = request
+        rest.timeout = left
+        return left > .zero ? rest : nil
+    }
+
         machine.stop()
         if failure == nil { failure = error }
     }
