@@ -56,7 +56,7 @@ extension EngineConfiguration {
     /// Whether a manager stores cookies and sends them back (RFC 6265).
     ///
     /// A jar holds at most 180 cookies of one domain and 3,300 in all. Beyond that, expired cookies are dropped first, then
-    /// the oldest. A request carries at most 150 of them, in a field of at most 8,190 bytes. Making a manager with a jar fails
+    /// the oldest. Of a response, the first 180 cookies are taken. A request carries at most 150 of them, in a field of at most 8,190 bytes. Making a manager with a jar fails
     /// with ``NetworkError/Kind/unsupported`` when libpsl is missing.
     public enum CookiePolicy: Hashable, Sendable {
         /// Cookies are ordinary header fields and are not stored. The default.

@@ -48,6 +48,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// Whether libcurl may hold received bytes that it has not delivered.
     var mayHoldBytes: Bool { machine.pause != .none || isThrottled }
     @exclusivity(unchecked) var hasNewChunks = false
+    /// How many cookies its responses have set.
+    @exclusivity(unchecked) var cookieCount = 0
 
     /// How many Digest challenges the engine has answered itself, because libcurl cannot.
     @exclusivity(unchecked) var ownAnswers = 0
