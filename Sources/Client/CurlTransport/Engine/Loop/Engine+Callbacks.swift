@@ -197,9 +197,7 @@ extension Engine {
     private func noteWhole(_ transfer: Transfer) {
         guard transfer.machine.rules.readsBody, !transfer.machine.isAnsweredEarly, !transfer.machine.isUpgraded,
             transfer.machine.drainsUntil == nil,
-            !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status),
-            transfer.machine.rules.hasNoBody(transfer.head.status)
-                || transfer.head.contentLength == transfer.decoder?.codedByteCount ?? transfer.machine.bodyByteCount
+            !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status), transfer.hasWholeBody
         else { return }
         transfer.machine.isAnsweredEarly = true
         idleWatch.note(now + TransferMachine.uploadStall)

@@ -115,13 +115,12 @@ extension Engine {
         if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
         var result = result
         if result != CURLE_OK, StreamReset.isWithoutError(result, handle.errorText),
-            StreamReset.isWhole(transfer, handle)
+            StreamReset.isWhole(transfer)
         {
             result = CURLE_OK
             handle.isSpent = true
         }
-        if result == CURLE_OK, transfer.isUploadingToStream, transfer.head.contentLength != nil,
-            !StreamReset.isWhole(transfer, handle)
+        if result == CURLE_OK, transfer.isUploadingToStream, transfer.head.contentLength != nil, !transfer.hasWholeBody
         {
             transfer.fail(EngineFailure.shortBody(transfer))
         }

@@ -127,8 +127,6 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         }
     }
 
-    /// Stops the transfer with an error of the engine. The first error is kept.
-    func fail(_ error: NetworkError) {
     /// The time that is left for the request after this attempt; `nil` for no limit.
     func timeLeft(after timings: Timings?) -> Duration? {
         plan.timeout > 0 ? .milliseconds(plan.timeout) - (timings?.total ?? .zero) : nil
@@ -142,8 +140,17 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         return left > .zero ? rest : nil
     }
 
+    /// Stops the transfer with an error of the engine. The first error is kept.
+    func fail(_ error: NetworkError) {
         machine.stop()
         if failure == nil { failure = error }
+    }
+
+    /// Whether all of the body has been taken, according to the status or to `Content-Length`.
+    var hasWholeBody: Bool {
+        // Of a piece that libcurl delivers again, some bytes may not have been decoded.
+        let taken = decoder.map { $0.repeatedByteCount > 0 ? -1 : $0.codedByteCount } ?? machine.bodyByteCount
+        return machine.rules.hasNoBody(head.status) || head.contentLength == taken
     }
 
     /// Whether the engine may need to know if the stream was refused.
@@ -190,6 +197,7 @@ extension TransferMachine.Rules {
         hasBody = plan.body != nil
         if case .source? = plan.body { readsBody = true }
         upgrades = request.context.upgrades
+        expects = hasBody && request.headers["Expect"]?.equalsIgnoringASCIICase("100-continue") == true
     }
 }
 
@@ -197,4 +205,3 @@ extension HTTPRequest {
     /// Whether it is sent again on another connection when it was lost on one, without asking anybody.
     fileprivate var isRepeatedByEngine: Bool { method.isIdempotent && !mayFailAfterItself }
 }
-        expects = hasBody && request.headers["Expect"]?.equalsIgnoringASCIICase("100-continue") == true
