@@ -76,6 +76,35 @@ import Testing
         }
     }
 
+    /// It may have processed the request, so only the caller may send it again.
+    @Test func alternativeThatLosesARequestIsSkipped() async throws {
+        let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
+        try await withTransport(try configuration()) { transport async throws in
+            _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\""))
+            let url = origin.url() + "&lose=1"
+            let error = try await transport.failure(of: HTTPRequest("POST", url, body: .text("pay")))
+            #expect(error.kind == .connectionLost)
+            #expect(try await transport.get(url).status == 200)
+            #expect((origin.requests.count, other.requests.count) == (2, 1))
+        }
+    }
+
+    @Test func alternativesShareTheTimeout() async throws {
+        let origin = try await EchoOrigin()
+        let silent = try (0..<2).map { _ in try RawServer { $0.drain() } }
+        let services = silent.map { "h2=\":\($0.port)\"" }.joined(separator: ", ")
+        try await withTransport(try configuration()) { transport async throws in
+            _ = try await transport.get(origin.url("https", "Alt-Svc:\(services)"))
+            let request = HTTPRequest("GET", origin.url()).with {
+                $0.timeout = .seconds(1)
+                $0.connectTimeout = .milliseconds(600)
+            }
+            let kind = try await transport.failure(of: request).kind
+            #expect(kind == .timeout(.total) || kind == .timeout(.connect))
+            #expect(origin.requests.count == 1)
+        }
+    }
+
     @Test func alternativeWithWrongCertificateIsSkipped() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin("elsewhere"))
         try await withTransport(try configuration()) { transport async throws in

@@ -40,6 +40,26 @@ import Testing
         }
     }
 
+    /// libcurl would count the connections to a proxy as those of one host.
+    @Test func proxyOfRequestsHasTheLimitOfEachOrigin() async throws {
+        let proxy = try MockServer { request in
+            request.headers["Host"] == "slow.example.org" ? .text("never").stalling(.start) : .text("x")
+        }
+        let request = { @Sendable (host: String) in
+            HTTPRequest("GET", "http://\(host)/").with {
+                $0.proxy = .url(proxy.url())
+                $0.timeout = .seconds(20)
+            }
+        }
+        try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 2 }) { transport async throws in
+            let slow = (0..<2).map { _ in Task { try await transport.send(request("slow.example.org")) } }
+            try await proxy.waitForRequests(2)
+            #expect(try await transport.send(request("other.example.org")).text == "x")
+            for task in slow { task.cancel() }
+            for task in slow { _ = await task.result }
+        }
+    }
+
     @Test func totalLimitHoldsAcrossHosts() async throws {
         let servers = try (0..<4).map { _ in try MockServer() }
         for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(3)) } }

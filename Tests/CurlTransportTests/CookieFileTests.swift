@@ -15,6 +15,13 @@ import Testing
         String(decoding: directory.read(name) ?? Data(), as: UTF8.self)
     }
 
+    /// The process may change its working directory, as a daemon does.
+    @Test func relativePathIsThatOfTheStart() throws {
+        let folder = FileManager.default.currentDirectoryPath
+        #expect(try CookieStore(.file("cookies.none"), warn: { _ in }).file?.path == "\(folder)/cookies.none")
+        #expect(StateFile("hsts.none", "hsts", warn: { _ in }) { $0 }.path == "\(folder)/hsts.none")
+    }
+
     @Test func fileHoldsPersistentCookiesOnly() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()

@@ -37,6 +37,23 @@ import Testing
         }
     }
 
+    /// A head has room for tens of thousands, and each is compared with those of the jar on the engine's thread.
+    @Test func responseSetsAsManyCookiesAsADomainHas() async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            var reply = MockReply.text("x")
+            for index in 0..<400 {
+                let domain = index < 200 ? "" : "; Domain=example.org"
+                reply.headers.append("Set-Cookie", "c\(index)=1\(domain)")
+            }
+            return reply
+        }
+        try await withTransport(configuration(server)) { transport async throws in
+            #expect(try await transport.get(url(server, "a.example.org")).headers[values: "Set-Cookie"].count == 400)
+            #expect(try await transport.cookies?.all().count == 180)
+        }
+    }
+
     @Test func noCookiesAreKeptByDefault() async throws {
         let server = try server()
         try await withTransport { transport async throws in

@@ -190,6 +190,21 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// libcurl would send the request again, and its response would follow the part of the first one.
+    @Test(arguments: methods, [false, true])
+    func responseThatNeedsHTTP1IsLost(method: String, isStreamed: Bool) async throws {
+        let server = try await FaultyHTTP2Server("needs-http1-late")
+        try await withTransport(configuration()) { transport async throws in
+            let request = request(method, server.url()).with { $0.streamsBody = isStreamed }
+            let error = await #expect(throws: NetworkError.self) {
+                try await transport.answer(to: request).body.collect(upTo: 100)
+            }
+            #expect(error?.kind == .connectionLost)
+            #expect(error?.message.contains("HTTP_1_1_REQUIRED, after 8 bytes of the body") == true, "\(error as Any)")
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
     @Test func processedPostIsNotRetried() async throws {
         let server = try await FaultyHTTP2Server("goaway-after-effect")
         try await withTransport(configuration { $0.idleTimeout = .seconds(2) }) { transport async throws in

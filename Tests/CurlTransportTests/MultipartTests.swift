@@ -34,6 +34,11 @@ import Testing
         #expect(form.parts.map(\.body) == [Data("v".utf8), Data("d".utf8)])
     }
 
+    @Test func partsThatAreTooLongHaveNoLength() throws {
+        let part = UploadFile(name: "a", fileName: nil, length: .max) { AsyncStream<Data> { $0.finish() } }
+        #expect(try MultipartSource([part, part], nil, nil).length == nil)
+    }
+
     @Test(.needsHTTPBin)
     func httpbinParsesTheForm() async throws {
         let base = try #require(Servers.httpbin)

@@ -104,6 +104,14 @@ import Testing
         #expect(head.reason == reason)
     }
 
+    /// RFC 9112 §6.3.
+    @Test func lengthDoesNotCountBesideChunks() {
+        let fields = ["Content-Length: 3", "Transfer-Encoding: chunked"]
+        for (first, second) in [(0, 1), (1, 0)] {
+            #expect(head("HTTP/1.1 200 OK", fields[first], fields[second], "").head.contentLength == nil)
+        }
+    }
+
     @Test func contentFieldsAreParsed() {
         #expect(head("HTTP/1.1 200 OK", "CONTENT-LENGTH:7").head.contentLength == 7)
         for length in ["99999999999999999999", "9223372036854775808", "5, 6", "5,", "+5", "0x5", ""] {

@@ -40,6 +40,39 @@ import Testing
         }
     }
 
+    /// The caller may suspend a transfer in the turn in which its response ends.
+    @Test func suspendedTransferHasItsWholeBody() throws {
+        let transfer = Transfer(
+            request: HTTPRequest("POST", "https://a.example/"), target: try Target("https://a.example/"),
+            plan: TransferPlan(EngineConfiguration()), pipe: nil)
+        transfer.machine = running()
+        _ = Array("HTTP/2 200\r\nContent-Length: 3\r\n\r\n".utf8).withUnsafeBufferPointer { transfer.head.append($0) }
+        _ = take(2, &transfer.machine)
+        #expect(!transfer.hasWholeBody)
+        _ = take(1, &transfer.machine)
+        _ = transfer.machine.updated(TransferState(isSuspended: true), start, isReaderBehind: false)
+        #expect(transfer.hasWholeBody)
+    }
+
+    /// libcurl begins again when the stream of a response is reset with HTTP_1_1_REQUIRED.
+    @Test(arguments: [200, 401, 407, 500]) func onlyChallengesLeadToAnotherConnection(status: Int) {
+        for (count, isAllowed) in [(0, status == 401 || status == 407), (1, false)] {
+            var machine = running(.init(mayBeChallenged: true))
+            _ = machine.receivedHead(.init(status: status), start)
+            if count > 0 { _ = take(count, &machine) }
+            #expect(
+                machine.connectionIsReady(start, sent: 100, isMultiplexed: true) == (isAllowed ? .send : .hasResponse))
+        }
+    }
+
+    @Test func expectationFailsOnce() {
+        var machine = running(.init(hasBody: true, expects: true))
+        #expect([500, 417, 417].map { machine.expectationFails($0) } == [false, true, false])
+        var other = running(.init(hasBody: true))
+        let fails = other.expectationFails(417)
+        #expect(!fails)
+    }
+
     @Test(arguments: [false, true]) func shortRedirectIsCollected(isStream: Bool) {
         var machine = running(isStream: isStream)
         #expect(machine.receivedHead(redirect(65_536), start) == .checkSilence(start + TransferMachine.drainTime))

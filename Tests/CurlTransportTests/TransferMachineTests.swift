@@ -31,7 +31,11 @@ private final class Life {
     private var isMultiplexed = false
     private var hasHead = false
     private var hasFinalHead = false
-    private var isChallenged: Bool { machine.status == 407 || machine.status == 401 && rules.mayBeChallenged }
+    /// Whether the last response is one that libcurl follows by itself.
+    private var isFollowed: Bool {
+        let isChallenge = machine.status == 407 || machine.status == 401 && rules.mayBeChallenged
+        return machine.bodyByteCount == 0 && isChallenge
+    }
     private var toldPause = TransferMachine.Pause.none
     /// Whether the server may have processed the request.
     private var mayHaveHadEffect = false
@@ -185,17 +189,23 @@ private final class Life {
     // MARK: The server
 
     private func connect() {
-        guard machine.phase == .running || isOver, !hasHead || isChallenged else { return }
+        guard machine.phase == .running || isOver else { return }
+        let (hasResponse, isAnswer) = (hasFinalHead, isFollowed)
         // libcurl may repeat the refusal of an earlier connection.
         var refusal = StreamRefusal()
-        if isConnected, !hasHead, chance(30) {
+        if isConnected, !hasResponse, chance(30) {
             if machine.attempts.count == 1 { mayHaveHadEffect = false }
             Array("REFUSED_STREAM, retrying a fresh connect".utf8).withUnsafeBytes { refusal.note($0) }
         }
-        let isRepetition = isConnected && !hasHead
+        let isRepetition = isConnected && !hasResponse
         isFresh = chance(50)
         let (sent, isMultiplexed) = (sent, isMultiplexed)
         let readiness = machine.connectionIsReady(now, sent: sent, refusal: refusal, isMultiplexed: isMultiplexed)
+        if readiness == .hasResponse {
+            check(hasResponse && !isAnswer && !isOver && !isRefused, "a response that is followed was refused")
+            isRefused = true
+            return moved()
+        }
         if readiness == .refuse {
             check(isOver || isRefused || isRepetition, "a first connection was refused")
             if !isOver, !isRefused { moved() }
@@ -203,10 +213,11 @@ private final class Life {
             return
         }
         check(!isOver, "it connected after its end")
-        check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a processed request was sent again")
+        check(!hasResponse || isAnswer, "a request was sent again after its response")
+        check(!mayHaveHadEffect || rules.isIdempotent || hasResponse, "a processed request was sent again")
         check((readiness == .sendPaused) == isSuspended, "readiness \(readiness)")
         isConnected = true
-        hasHead = false
+        (hasHead, hasFinalHead) = (false, false)
         if chance(80) {
             self.sent += 100
             mayHaveHadEffect = true
@@ -253,8 +264,7 @@ private final class Life {
     }
 
     private func head() {
-        // Another head follows only a challenge, which libcurl answers itself.
-        guard !hasFinalHead || isChallenged, headLine() else { return }
+        guard !hasFinalHead, headLine() else { return }
         hasFinalHead = true
         let head = TransferMachine.Head(
             status: [200, 204, 302, 302, 401, 404, 407].randomElement(using: &random) ?? 200,

@@ -89,6 +89,14 @@ class Connection:
             self.refuse(stream)
         elif behaviour == "needs-http1":
             self.refuse(stream, ErrorCodes.HTTP_1_1_REQUIRED)
+        elif behaviour == "needs-http1-late":
+            say("processed", method, path, self.number, 0)
+            self.h2.send_headers(stream, [(":status", "200")])
+            self.h2.send_data(stream, b"part of ")
+            # In a packet of its own, so that the client has read the part.
+            self.flush()
+            time.sleep(0.1)
+            self.refuse(stream, ErrorCodes.HTTP_1_1_REQUIRED)
         elif behaviour == "goaway-error" and self.number == 1:
             self.go_away(0, ErrorCodes.ENHANCE_YOUR_CALM)
         elif behaviour == "goaway-all":

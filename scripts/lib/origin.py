@@ -2,7 +2,7 @@
 
 Prints `port N`, then `connection` for each handshake and `request METHOD TARGET` for each request. It responds with the
 fields of the request, one `Name: value` on each line. The query sets response headers, `header=NAME:VALUE` (repeatable), and
-the status, `status=N`.
+the status, `status=N`. With `lose=1`, a request with Alt-Used gets no response.
 """
 
 import http.server
@@ -23,6 +23,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         print("request", self.command, self.path, flush=True)
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        if "lose" in query and "Alt-Used" in self.headers:
+            self.close_connection = True
+            return
         content = "".join(f"{name}: {value}\n" for name, value in self.headers.items()).encode()
         self.send_response(int(query.get("status", ["200"])[0]))
         for header in query.get("header", []):

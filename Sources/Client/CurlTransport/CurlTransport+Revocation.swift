@@ -22,21 +22,21 @@ extension CurlTransport {
         var rest = request
         rest.context.listWaits += 1
         let start = ContinuousClock.now
-        let limit = transfer.plan.timeout > 0 ? Duration.milliseconds(transfer.plan.timeout) : nil
-        let left = limit.map { $0 - (error.timings?.total ?? .zero) }
+        let left = transfer.timeLeft(after: error.timings)
         // What is in files or memory needs no server.
         let isPatient = gap.isHard || gap.needs.isEmpty
         let isFilled = try await ListWait(owner: transfer.owner)
             .isOver(gap.fill(), within: isPatient ? left : RevocationRule.softWait(left))
         if !isFilled, !isPatient { rest.context.listWaits = RevocationRule.waitLimit }
-        guard let limit, let left else { return rest }
+        guard let left else { return rest }
         rest.timeout = left - (.now - start)
         guard isFilled || !isPatient, let timeout = rest.timeout, timeout > .zero else {
             throw NetworkError(
                 .timeout(.total),
                 message:
-                    "the revocation lists for \(transfer.target.origin) did not come within the timeout of \(limit); "
-                    + "check the servers of the lists, or set tls.crlFile", request: request)
+                    "the revocation lists for \(transfer.target.origin) did not come within the timeout of "
+                    + "\(transfer.plan.timeout) ms; check the servers of the lists, or set tls.crlFile",
+                request: request)
         }
         return rest
     }

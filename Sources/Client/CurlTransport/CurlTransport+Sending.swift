@@ -4,12 +4,14 @@ internal import HTTPCore
 extension CurlTransport {
     // What a waiting request does not need has room in its frames all the same, unless it is in a function that is not inlined.
 
-    /// Whether a transfer ended with a response, which is not that of an alternative service that has failed with it.
+    /// Whether a transfer ended with a response that counts: that of an alternative service that has failed with it does not,
+    /// if there is time to send the request elsewhere.
     @inline(never)
     func isResponse(_ transfer: Transfer) -> Bool {
         guard case .success(let response)? = transfer.result else { return false }
         if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
-        return origins?.note(response, to: transfer) != true
+        guard origins?.note(response, to: transfer) == true else { return true }
+        return transfer.rest(of: transfer.request, after: response.timings) == nil
     }
 
     /// Sends a request again until it has a response, unless the error is that of the call. Returns the last transfer.
@@ -20,26 +22,26 @@ extension CurlTransport {
         var (request, transfer) = (request, transfer)
         repeat {
             do {
-                _ = try transfer.takeResult()
+                let response = try transfer.takeResult()
+                request = transfer.rest(of: request, after: response.timings) ?? request
             } catch {
-                if let rest = try await requestToRepeat(after: error, of: transfer, request) {
-                    request = rest
-                } else {
-                    try note(error, of: transfer, request)
-                }
+                request =
+                    try await requestToRepeat(after: error, of: transfer, request) ?? note(error, of: transfer, request)
             }
-            // An alternative service that failed is skipped for a while, so the next attempt goes elsewhere.
             transfer = try prepare(request, owner)
             await perform(transfer)
         } while !isResponse(transfer)
         return transfer
     }
 
-    /// Throws the error, unless an alternative service has failed.
-    private func note(_ error: NetworkError, of transfer: Transfer, _ request: HTTPRequest) throws {
+    /// Throws the error, unless an alternative service has failed, which is skipped for a while: then the request is sent
+    /// elsewhere.
+    private func note(_ error: NetworkError, of transfer: Transfer, _ request: HTTPRequest) throws -> HTTPRequest {
         if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
         if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
-        guard origins?.note(error, of: transfer) == true else { throw error.attaching(request) }
+        guard origins?.note(error, of: transfer) == true, let rest = transfer.rest(of: request, after: error.timings)
+        else { throw error.attaching(request) }
+        return rest
     }
 
     private func observeNetworkForRaces() { observeNetwork { [versions] in versions.networkHasChanged() } }

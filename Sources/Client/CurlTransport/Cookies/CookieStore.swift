@@ -28,7 +28,7 @@ final class CookieStore: ProcessExitObserver {
     }
 
     private let state = Mutex(State())
-    private let file: CookieFile?
+    let file: CookieFile?
     private let keepsSessions: Bool
     private let suffixes: PublicSuffixList
     private let warn: @Sendable (String) -> Void
@@ -51,7 +51,7 @@ final class CookieStore: ProcessExitObserver {
                     "cookies need libpsl (libpsl.so.5): without its list any site could set cookies for all of .com; "
                     + "install it (Debian: libpsl5), or set cookies = .off")
         }
-        if case .file(let path) = policy { file = CookieFile(path: path) } else { file = nil }
+        if case .file(let path) = policy { file = CookieFile(path: PathParts.absolute(path)) } else { file = nil }
         self.keepsSessions = keepsSessions
         self.suffixes = suffixes
         self.warn = warn

@@ -8,7 +8,7 @@ import Synchronization
 /// A small text file that mirrors state in memory. It is read once and written on a queue of its own, never on the
 /// engine's thread. Each write puts the own changes into what the file has then, because other processes may share it.
 final class StateFile: Sendable {
-    private let path: String
+    let path: String
     /// The name of the setting, for error messages.
     private let setting: String
     private let warn: @Sendable (String) -> Void
@@ -28,7 +28,7 @@ final class StateFile: Sendable {
         _ path: String, _ setting: String, warn: @escaping @Sendable (String) -> Void,
         subject: @escaping @Sendable (String) -> String?
     ) {
-        self.path = path
+        self.path = PathParts.absolute(path)
         self.setting = setting
         self.warn = warn
         self.subject = subject

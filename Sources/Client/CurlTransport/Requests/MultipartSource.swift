@@ -86,8 +86,10 @@ final class MultipartSource: BodySource, @unchecked Sendable {
     var length: Int64? {
         var length: Int64 = 0
         for piece in pieces {
-            guard let count = piece.length else { return nil }
-            length += count
+            guard let count = piece.length, case (let sum, false) = length.addingReportingOverflow(count) else {
+                return nil
+            }
+            length = sum
         }
         return length
     }

@@ -14,7 +14,8 @@ struct ResponseHead {
     private(set) var reason = ""
     /// Whether the empty line that ends the head was received.
     private(set) var isComplete = false
-    /// The value of `Content-Length`, parsed while the line is appended because every transfer needs it.
+    /// The value of `Content-Length`, parsed while the line is appended because every transfer needs it; `nil` for a body in
+    /// chunks when the head is complete.
     private(set) var contentLength: Int64?
     /// Whether `Content-Length` is not a number or has two different values, so that the end of the body is unknown
     /// (RFC 9112 §6.3).
@@ -71,6 +72,8 @@ struct ResponseHead {
             if line.count > 2 { trailerBytes.append(contentsOf: line) }
         } else if line.count <= 2, first == 0x0D || first == 0x0A, line[line.count - 1] == 0x0A || line.count == 1 {
             isComplete = true
+            // It does not count beside chunks (RFC 9112 §6.3).
+            if isChunked { contentLength = nil }
             if isMisspelled || status < 100 { noteFault() }
             if fault != nil { return false }
         } else {

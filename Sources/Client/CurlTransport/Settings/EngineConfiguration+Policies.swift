@@ -56,7 +56,7 @@ extension EngineConfiguration {
     /// Whether a manager stores cookies and sends them back (RFC 6265).
     ///
     /// A jar holds at most 180 cookies of one domain and 3,300 in all. Beyond that, expired cookies are dropped first, then
-    /// the oldest. A request carries at most 150 of them, in a field of at most 8,190 bytes. Making a manager with a jar fails
+    /// the oldest. Of a response, the first 180 cookies are taken. A request carries at most 150 of them, in a field of at most 8,190 bytes. Making a manager with a jar fails
     /// with ``NetworkError/Kind/unsupported`` when libpsl is missing.
     public enum CookiePolicy: Hashable, Sendable {
         /// Cookies are ordinary header fields and are not stored. The default.
@@ -104,7 +104,9 @@ extension EngineConfiguration {
     ///
     /// Requests to an `https` origin connect to an alternative that it announced over verified TLS. They keep the `Host` of
     /// the origin, require its certificate, and carry `Alt-Used`. When no connection can be made, or the alternative
-    /// answers 421, it is not used for five minutes, and the request goes to the next alternative, or else to the origin.
+    /// answers 421, it is not used for five minutes, and the request goes to the next alternative, or else to the origin,
+    /// within its timeout. One that fails after that and before its response is not used for five minutes either; the call
+    /// fails then, as it would at the origin, and a retry goes elsewhere.
     /// Requests always go to the origin if they use a proxy or a Unix domain socket, have a body that can be read only once,
     /// or their manager has ``EngineConfiguration/connectTo``.
     public enum AltSvcPolicy: Hashable, Sendable {

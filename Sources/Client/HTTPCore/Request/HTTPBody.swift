@@ -105,7 +105,8 @@ public struct HTTPBody: Sendable, Hashable {
     /// be sent only once: the request fails when a redirect or a new connection needs it again. It also fails, with
     /// ``NetworkError/Kind/requestBody``, when the sequence throws.
     ///
-    /// - Parameter length: the number of bytes. Default `nil`: unknown, so that HTTP/1.1 uses chunked transfer coding.
+    /// - Parameter length: the number of bytes; with 0 the sequence is not read. Default `nil`: unknown, so that HTTP/1.1 uses
+    ///   chunked transfer coding.
     public static func stream<S: AsyncSequence & Sendable>(
         _ chunks: S, length: Int64? = nil, contentType: String? = nil
     ) -> HTTPBody where S.Element == Data {

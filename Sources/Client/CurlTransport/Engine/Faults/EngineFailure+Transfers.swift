@@ -125,6 +125,16 @@ extension EngineFailure {
             request: transfer.request, attempts: transfer.machine.attempts.count - 1)
     }
 
+    /// A response that ended when the server asked for HTTP/1.1.
+    static func resetResponse(_ transfer: Transfer) -> NetworkError {
+        NetworkError(
+            .connectionLost,
+            message:
+                "the server ended the stream of its response with HTTP_1_1_REQUIRED, \(place(of: transfer)); the request "
+                + "may have been processed, so it is not repeated automatically; set version = .http1 for this server",
+            request: transfer.request, attempts: transfer.machine.attempts.count)
+    }
+
     /// Completes an error of the engine with the facts of the transfer.
     static func complete(_ error: NetworkError, _ transfer: Transfer, _ timings: Timings) -> NetworkError {
         NetworkError(

@@ -76,13 +76,9 @@ enum StreamReset {
         return text.isEmpty && code == CURLE_HTTP2_STREAM || text.contains("NO_ERROR")
     }
 
-    /// Whether the whole response arrived before the failure, according to its `Content-Length`.
-    static func isWhole(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
-        let head = transfer.head
-        guard head.isFinal, head.version == .http2, !transfer.mayHoldBytes else { return false }
-        if transfer.machine.rules.hasNoBody(head.status) { return true }
-        let received = head.isCoded ? handle.offset(CURLINFO_SIZE_DOWNLOAD_T) : transfer.machine.bodyByteCount
-        return head.contentLength == received
+    /// Whether the whole response arrived before the failure.
+    static func isWhole(_ transfer: Transfer) -> Bool {
+        transfer.head.isFinal && transfer.head.version == .http2 && transfer.hasWholeBody
     }
 }
 

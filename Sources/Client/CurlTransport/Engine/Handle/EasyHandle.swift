@@ -143,7 +143,7 @@ final class EasyHandle: CallbackContext {
         }
         setTarget(transfer.target)
         setMethodAndBody(transfer.request.method, plan.body)
-        setHeaderLines(plan.headerLines)
+        setHeaderLines(of: transfer)
         setTimeout(plan.timeout)
         if Self.update(&applied.connectTimeout, plan.connectTimeout) {
             set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
@@ -257,13 +257,23 @@ final class EasyHandle: CallbackContext {
         set(CURLOPT_COOKIE, field)
     }
 
-    func setHeaderLines(_ lines: [String]) {
+    private func setHeaderLines(_ lines: [String]) {
         guard !applied.headerLines.hasSameBytes(as: lines) else { return }
         applied.headerLines = lines
         curl_slist_free_all(headerList)
         headerList = nil
         for line in lines { headerList = curl_slist_append(headerList, line) }
         set(CURLOPT_HTTPHEADER, pointer: headerList)
+    }
+
+    /// Sets the header lines of a transfer, without an expectation that the server has refused.
+    func setHeaderLines(of transfer: Transfer, adding line: String? = nil) {
+        var lines = transfer.plan.headerLines
+        if transfer.machine.hasDroppedExpectation {
+            lines = lines.filter { !$0.lowercased().hasPrefix("expect:") } + ["Expect:"]
+        }
+        if let line { lines.append(line) }
+        setHeaderLines(lines)
     }
 
     /// Has libcurl report the progress of the transfer from now on.

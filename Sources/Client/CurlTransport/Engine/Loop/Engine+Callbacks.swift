@@ -85,8 +85,9 @@ extension Engine {
         }
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
-        case .refuse:
-            transfer.fail(EngineFailure.staleConnection(transfer))
+        case .refuse, .hasResponse:
+            transfer.fail(
+                readiness == .refuse ? EngineFailure.staleConnection(transfer) : EngineFailure.resetResponse(transfer))
             return false
         case .send: break
         case .sendPaused: mailbox.post(.update(transfer))
@@ -148,6 +149,8 @@ extension Engine {
             return false
         }
         if let use = transfer.addresses { noteResponse(to: transfer, use) }
+        transfer.answersChallenge = transfer.machine.expectationFails(transfer.head.status)
+        if transfer.answersChallenge { return false }
         if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
@@ -194,9 +197,7 @@ extension Engine {
     private func noteWhole(_ transfer: Transfer) {
         guard transfer.machine.rules.readsBody, !transfer.machine.isAnsweredEarly, !transfer.machine.isUpgraded,
             transfer.machine.drainsUntil == nil,
-            !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status),
-            transfer.machine.rules.hasNoBody(transfer.head.status)
-                || transfer.head.contentLength == transfer.decoder?.codedByteCount ?? transfer.machine.bodyByteCount
+            !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status), transfer.hasWholeBody
         else { return }
         transfer.machine.isAnsweredEarly = true
         idleWatch.note(now + TransferMachine.uploadStall)

@@ -7,7 +7,10 @@ extension Engine {
     ) {
         // A proxy's own response must not set cookies for the server.
         let (rules, status) = (transfer.machine.rules, transfer.head.status)
-        guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
+        guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status),
+            transfer.cookieCount < CookieTable.domainLimit
+        else { return }
+        transfer.cookieCount += 1
         let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer.request, transfer.target))
         // libcurl answers a challenge by itself; its next request must carry the cookies that the challenge set.
         if hasChanged, rules.mayBeRetriedByLibcurl(status) { handle.setCookies(cookies.field(for: transfer)) }

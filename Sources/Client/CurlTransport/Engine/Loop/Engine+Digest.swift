@@ -173,13 +173,13 @@ extension EasyHandle {
     private func answersBeforehand(_ transfer: Transfer) -> Bool {
         challengeCount = 0
         guard let line = engine.digestLine(for: transfer) else { return false }
-        setHeaderLines(transfer.plan.headerLines + [line])
+        setHeaderLines(of: transfer, adding: line)
         return true
     }
 
     /// Removes the engine's `Authorization` line, since libcurl answers this challenge.
     fileprivate func leaveChallengesToLibcurl(_ transfer: Transfer) {
         challengeCount += 1
-        setHeaderLines(transfer.plan.headerLines)
+        setHeaderLines(of: transfer)
     }
 }

@@ -57,7 +57,9 @@ extension Engine {
             handle.multi = live
         } else {
             handle.multi = multi
-            raiseHostLimit(to: transfer.plan.maxConnectionsPerHost)
+            raiseHostLimit(
+                to: transfer.plan.maxConnectionsPerHost,
+                isProxied: transfer.plan.proxy?.isSOCKS == false && !transfer.target.isSecure)
         }
         let code = curl_multi_add_handle(handle.multi, handle.curl)
         if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
@@ -65,12 +67,13 @@ extension Engine {
     }
 
     /// Raises libcurl's limit of connections per host. libcurl has one limit for all hosts, so it gets the largest; the
-    /// queue enforces the limit of each host.
-    func raiseHostLimit(to limit: Int) {
+    /// queue enforces the limit of each host. Without a tunnel it would count all origins behind a proxy as one host, so from
+    /// then on it has no limit.
+    func raiseHostLimit(to limit: Int, isProxied: Bool) {
         if capacity.raise(perHost: limit) { setCapacity() }
-        guard hostLimit > 0, limit > hostLimit else { return }
-        hostLimit = limit
-        _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, limit)
+        guard hostLimit > 0, isProxied || limit > hostLimit else { return }
+        hostLimit = isProxied ? 0 : limit
+        _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
     }
 
     func setCapacity() { _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value) }
@@ -112,13 +115,12 @@ extension Engine {
         if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
         var result = result
         if result != CURLE_OK, StreamReset.isWithoutError(result, handle.errorText),
-            StreamReset.isWhole(transfer, handle)
+            StreamReset.isWhole(transfer)
         {
             result = CURLE_OK
             handle.isSpent = true
         }
-        if result == CURLE_OK, transfer.isUploadingToStream, transfer.head.contentLength != nil,
-            !StreamReset.isWhole(transfer, handle)
+        if result == CURLE_OK, transfer.isUploadingToStream, transfer.head.contentLength != nil, !transfer.hasWholeBody
         {
             transfer.fail(EngineFailure.shortBody(transfer))
         }

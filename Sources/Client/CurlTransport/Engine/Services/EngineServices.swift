@@ -186,15 +186,19 @@ struct OriginStore: Sendable {
         return true
     }
 
-    /// Returns whether a failed request must be sent again, because the alternative service could not be connected to.
+    /// Returns whether a failed request must be sent again, because the alternative service could not be connected to. One
+    /// that took the request and began no response may have processed it, and is skipped from now on.
     func note(_ error: NetworkError, of transfer: Transfer) -> Bool {
         guard let alternative = transfer.plan.alternative else { return false }
+        let isConnected: Bool
         switch error.kind {
-        case .connect, .dns, .tls, .timeout(.connect), .addressBlocked: break
+        case .connect, .dns, .tls, .timeout(.connect), .addressBlocked: isConnected = false
+        case .connectionLost, .protocolViolation, .timeout: isConnected = true
         default: return false
         }
+        guard !isConnected || error.response == nil else { return false }
         alternatives?.setAside(alternative, of: transfer.target)
-        return true
+        return !isConnected
     }
 
     func flush() async {

@@ -74,7 +74,7 @@ struct Attempts: Sendable {
     private(set) var repetitions = 0
     /// How often the engine sent the request again after libcurl gave up on it.
     private(set) var replays = 0
-    /// Whether any line of a head arrived on the current connection.
+    /// Whether the head of a final response arrived on the current connection.
     var hasHead = false
     /// The connections used before the last replay.
     private var connectionsUsedBefore = 0
@@ -96,7 +96,7 @@ struct Attempts: Sendable {
     ) -> Bool {
         connectionsUsed += 1
         defer { hasHead = false }
-        // After a head, libcurl uses the connection to answer a challenge, not to repeat the request.
+        // After a head, libcurl follows the response and does not repeat the request.
         guard connectionsUsed > 1, !hasHead else { return true }
         repetitions += 1
         let sent = sent()
@@ -132,6 +132,7 @@ struct Attempts: Sendable {
         replays += 1
         connectionsUsedBefore += connectionsUsed
         connectionsUsed = 0
+        hasHead = false
         repetitions = 0
         bytesSentBefore = 0
     }

@@ -50,10 +50,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// Whether libcurl may hold received bytes that it has not delivered.
     var mayHoldBytes: Bool { machine.pause != .none || isThrottled }
     @exclusivity(unchecked) var hasNewChunks = false
+    /// How many cookies its responses have set.
+    @exclusivity(unchecked) var cookieCount = 0
 
     /// How many Digest challenges the engine has answered itself, because libcurl cannot.
     @exclusivity(unchecked) var ownAnswers = 0
-    /// Whether the engine has ended the attempt to answer a challenge.
+    /// Whether the engine has ended the attempt to answer a challenge, or to drop an expectation.
     @exclusivity(unchecked) var answersChallenge = false
 
     @exclusivity(unchecked) var head = ResponseHead()
@@ -127,10 +129,30 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         }
     }
 
+    /// The time that is left for the request after this attempt; `nil` for no limit.
+    func timeLeft(after timings: Timings?) -> Duration? {
+        plan.timeout > 0 ? .milliseconds(plan.timeout) - (timings?.total ?? .zero) : nil
+    }
+
+    /// The request of this attempt with the time that is left; `nil` when it is over.
+    func rest(of request: HTTPRequest, after timings: Timings?) -> HTTPRequest? {
+        guard let left = timeLeft(after: timings) else { return request }
+        var rest = request
+        rest.timeout = left
+        return left > .zero ? rest : nil
+    }
+
     /// Stops the transfer with an error of the engine. The first error is kept.
     func fail(_ error: NetworkError) {
         machine.stop()
         if failure == nil { failure = error }
+    }
+
+    /// Whether all of the body has been taken, according to the status or to `Content-Length`.
+    var hasWholeBody: Bool {
+        // Of a piece that libcurl delivers again, some bytes may not have been decoded.
+        let taken = decoder.map { $0.repeatedByteCount > 0 ? -1 : $0.codedByteCount } ?? machine.bodyByteCount
+        return machine.rules.hasNoBody(head.status) || head.contentLength == taken
     }
 
     /// Whether the engine may need to know if the stream was refused.
@@ -184,6 +206,7 @@ extension TransferMachine.Rules {
         hasBody = plan.body != nil
         if case .source? = plan.body { readsBody = true }
         upgrades = request.context.upgrades
+        expects = hasBody && request.headers["Expect"]?.equalsIgnoringASCIICase("100-continue") == true
     }
 }
 

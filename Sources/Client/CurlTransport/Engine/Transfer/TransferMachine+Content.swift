@@ -9,7 +9,6 @@ extension TransferMachine {
     mutating func receivedHeadLine(_ now: MonotonicTime) -> Bool {
         guard !isStopped else { return false }
         lastActivity = now
-        attempts.hasHead = true
         if firstByteAt == nil { firstByteAt = now }
         return true
     }
@@ -33,9 +32,18 @@ extension TransferMachine {
         case bodyTooLarge
     }
 
+    /// Records the status of a final response. Returns whether it refuses the expectation of the request, which then is sent
+    /// again without it (RFC 9110 §10.1.1).
+    mutating func expectationFails(_ status: Int) -> Bool {
+        guard status == 417, rules.expects, !hasDroppedExpectation else { return false }
+        hasDroppedExpectation = true
+        return true
+    }
+
     /// Records the complete head of a final response, and sets ``stopsSending``. Returns what to do.
     mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
+        attempts.hasHead = true
         isAnsweredEarly = false
         isDecoded =
             rules.decompresses && head.isCoded && !rules.hasNoBody(status) && !isProxyRefusal && !isUpgraded

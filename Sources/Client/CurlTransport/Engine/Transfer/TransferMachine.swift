@@ -38,6 +38,8 @@ struct TransferMachine: Sendable {
         var readsBody = false
         /// Whether the connection carries another protocol after a 101.
         var upgrades = false
+        /// Whether the request asks for `100 Continue` (RFC 9110 §10.1.1).
+        var expects = false
 
         /// Whether libcurl may answer a response of this status by itself, so that another one follows.
         func mayBeRetriedByLibcurl(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
@@ -95,6 +97,8 @@ struct TransferMachine: Sendable {
     var stopsSending = false
     /// Whether the whole response has arrived although the request has not been sent, so that ``checkUpload(_:_:)`` may end it.
     var isAnsweredEarly = false
+    /// Whether the server has refused the expectation of the request (417), which is sent again without it.
+    var hasDroppedExpectation = false
     /// Whether the body's source has no bytes now.
     var waitsForSource = false
     /// What of the request's body had left at the last ``checkUpload(_:_:)``.
@@ -262,6 +266,8 @@ struct TransferMachine: Sendable {
         case sendPaused
         /// The request may have been processed on the previous connection.
         case refuse
+        /// Its response had begun on the previous connection.
+        case hasResponse
     }
 
     /// Records that a connection is ready. Returns whether the request may be sent on it. The parameters are those of
@@ -272,6 +278,11 @@ struct TransferMachine: Sendable {
     ) -> Readiness {
         guard !isStopped else { return .refuse }
         lastActivity = now
+        // After a final response, libcurl answers a challenge. It also begins again when the stream of a response is reset with
+        // HTTP_1_1_REQUIRED.
+        guard !attempts.hasHead || bodyByteCount == 0 && rules.mayBeRetriedByLibcurl(status) else {
+            return stop(.hasResponse)
+        }
         let isAllowed = attempts.mayUseConnection(
             rules, sent: sent(), refusal: refusal, isMultiplexed: isMultiplexed())
         guard isAllowed else { return stop(.refuse) }
@@ -315,7 +326,7 @@ struct TransferMachine: Sendable {
         attemptStartedAt = now
     }
 
-    /// Records that the engine answers a challenge, like ``repeated(_:)``.
+    /// Records that the engine answers a challenge, or drops an expectation, like ``repeated(_:)``.
     mutating func challenged(_ now: MonotonicTime) {
         repeated(now)
         firstByteAt = nil
