@@ -205,6 +205,11 @@ extension TableReader {
                         expected: "text without control characters")
                 }
                 headers.append((member.key, located(value, member.value)))
+            case .number where SourceExcerpt.isSecret(member.key, source.secretHeaders):
+                report(
+                    member.value.range,
+                    "the header \(QuotedText.of(member.key)) must be a string, or null to remove it; "
+                        + "put the number in quotes", expected: "a string")
             default:
                 var advice = ""
                 if case .number(let number) = member.value.value { advice = "; write \"\(number.text)\"" }
