@@ -43,6 +43,31 @@ import Testing
         #expect(difference.count(.added) == 1 && difference.count(.changed) == 1)
     }
 
+    @Test(arguments: ["1234567890123456789", "0.123456789012345678", "9007199254740993.", "0xFFFFFFFFFFFFFF0"])
+    func longNumbersAreComparedByAllDigits(_ digits: String) {
+        func table(_ last: Int) -> String { "{ servers: { s: { parameters: { id: \(digits)\(last) } } } }" }
+        #expect(difference(table(1), table(1)).isEmpty)
+        #expect(!difference(table(1), table(2)).isEmpty)
+    }
+
+    @Test func productionIsCompared() {
+        let rows = "domains: { a: { baseURL: 'http://h' } }"
+        let removed = difference("{ production: true, \(rows) }", "{ \(rows) }")
+        #expect(removed.rows.map(\.section) == ["table"] && removed.rows.map(\.change) == [.removed])
+        #expect(removed.rows.first?.values == [.init(path: ["production"], old: "true", new: nil)])
+        let changed = difference("{ production: true, \(rows) }", "{ production: ['live'], \(rows) }")
+        #expect(changed.rows.first?.values == [.init(path: ["production"], old: "true", new: "[\"live\"]")])
+        #expect(difference("{ $schema: 'a', production: true }", "{ production: true }").isEmpty)
+    }
+
+    @Test func secretMembersInArraysAreHidden() {
+        func table(_ secret: String) -> String {
+            "{ domains: { a: { parameters: { list: [{ token: '\(secret)', n: 1 }] } } } }"
+        }
+        let value = difference(table("one"), table("two")).rows.first?.values.first
+        #expect(value?.old == "[{\"token\": ***, \"n\": 1}]" && value?.new == value?.old)
+    }
+
     @Test func textAndNumberAreNotTheSame() {
         let difference = difference("{ servers: { s: { ttl: '5' } } }", "{ servers: { s: { ttl: 5 } } }")
         #expect(difference.rows.first?.values == [.init(path: ["ttl"], old: "\"5\"", new: "5")])
@@ -100,6 +125,18 @@ import Testing
                 == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which is not allowed in a table from a source"
                 + "; leave it out, or name the folder of such files in the program: DomainTable(from: …, files:)")
         #expect(DomainTableFile.read(Array(naming.utf8), name: "t").errors.isEmpty)
+    }
+
+    @Test func tableFromElsewhereNamesNoSocketInAPath() {
+        let text = """
+            { domains: { d: { baseURL: "http://h" } }, servers: { s: { domain: "d", allowsAbsolute: true,
+              path: "unix:///run/docker.sock:/containers/{id}" } } }
+            """
+        #expect(DomainTableFile.read(Array(text.utf8), name: "t").errors.isEmpty)
+        for files in [AllowedFiles.none, .below] {
+            let errors = DomainTableFile.read(Array(text.utf8), name: "t", files: files).errors
+            #expect(errors.map(\.found) == ["\"/run/docker.sock\""], "\(errors)")
+        }
     }
 
     @Test func filesBelowAFolderStayThere() {

@@ -28,6 +28,17 @@ struct DomainTableTests {
         try #require(throws: NetworkError.self, performing: body).message
     }
 
+    @Test func numbersInParametersKeepTheirDigits() throws {
+        let parameters =
+            "id: 12345678901234567890, x: 0.1234567890123456789, n: 1e3, auth: { password: 'SECRET', a: [{ token: 'SECRET' }] }"
+        let table = try DomainTable(
+            json5: "{ domains: { d: { baseURL: 'http://h', parameters: { \(parameters) } } } }", environment: nil)
+        let values = try table.resolve(domain: "d", path: "").settings.parameters
+        #expect(values["id"]?.description == "12345678901234567890" && values["n"] == 1000)
+        #expect(values["x"]?.description == "0.1234567890123456789")
+        #expect(!table.explain("d").contains("SECRET") && table.explain("d").contains(#""password":"***""#))
+    }
+
     // MARK: Look-ups
 
     @Test func unknownNameSuggestsTheNearest() throws {

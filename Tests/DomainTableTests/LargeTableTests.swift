@@ -40,6 +40,20 @@ struct LargeTableTests {
         var testDescription: String { "\(start)\(middle)\(closing)\(end), \(count) times" }
     }
 
+    @Test(.timeLimit(.minutes(1))) func manyRowsAndSettingsAreCompared() {
+        func table(_ value: Int) -> String {
+            let rows = (0..<30_000).map { "s\($0): { domain: 'a', path: '\(value)' },\n" }.joined()
+            let parameters = (0..<30_000).map { "p\($0): \(value)," }.joined()
+            return Self.head + rows + "x: { parameters: { \(parameters) } } } }"
+        }
+        let difference = TableDifference(from: Array(table(1).utf8), to: Array(table(2).utf8))
+        #expect(difference.rows.count == 30_001 && difference.rows.last?.values.count == 30_000)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func secretHeadersWithoutAListAreReadOnce() {
+        #expect(read(String(repeating: "secretHeaders", count: 40_000)).errors.count == 1)
+    }
+
     @Test(arguments: [
         Long(count: 1 << 20, middle: "["), Long(count: 1 << 18, middle: "{a:"),
         Long(count: 5_000, middle: "{a:[", closing: "]}"),

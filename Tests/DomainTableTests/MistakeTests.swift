@@ -142,7 +142,7 @@ struct ExcerptTests {
     @Test func passwordsAreNotShown() {
         let text = "{ domains: { a: { baseURL: \"ftp://ada:secret@h.example\" } } }"
         let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
-        #expect(!diagnostic.description.contains("secret"))
+        #expect(!"\(diagnostic) \(diagnostic.suggestion ?? "")".contains("secret"))
         #expect(diagnostic.excerpt[0].contains("ada:******@h.example"))
     }
 
@@ -164,11 +164,34 @@ struct ExcerptTests {
         #"headers: { cookie: ["a=SECRET", /* "b" */ 'c=SECRET'] }"#,
         #"oauth2: { secret: "SECRET" }"#, #"parameters: { api_key: "SECRET", key: "SECRET" }, oops: 1"#,
         #"baseURL: "http://h/a?b=1&access%5Ftoken=SECRET&c=2", oops: 1"#, #"baseURL: "http://h/{a}?token=SECRET""#,
+        // Mistakes in the line of the secret itself.
+        "headers: { Authorization: Bearer SECRET }", #"headers: { Authorization = "Bearer SECRET" }"#,
+        #"headers: { Authorization "Bearer SECRET" }"#, #"headers: { Authorization: "Bearer " "SECRET" }"#,
+        #"headers: { Authorization: "Bearer " + "SECRET" }"#, "headers: { Authorization: `Bearer SECRET` }",
+        #"headers: { Authorization: { value: "SECRET" } }"#, #"headers: { "Authorization ": "SECRET" }"#,
+        #"headers: { 'X-Zoo' "SECRET" }"#, #"proxy: "u:SECRET@h:1""#, #"baseURL: "u:SECRET@h""#,
+        #"baseURL: "http://u:a/SECRET@h/""#, #"baseURL: "http:/u:SECRET@h/""#, #"baseURL: "http://u:SEC SECRET@h/""#,
     ]) func secretsOfRowsAreNotShown(_ text: String) {
         let table = "{ domains: { d: { secretHeaders: ['X-Zoo'], timeout: \"1s\",\n \(text) } } }"
         let diagnostics = DomainTableFile.read(Array(table.utf8), name: "t").diagnostics
         #expect(!diagnostics.isEmpty && !diagnostics.contains { $0.description.contains("SECRET") }, "\(diagnostics)")
         #expect(diagnostics.contains { $0.excerpt[0].contains("******") }, "\(diagnostics)")
+    }
+
+    @Test(arguments: ["Authorization", "x-zoo"]) func numberOfASecretHeaderIsNotShown(_ name: String) {
+        let table =
+            "{ domains: { d: { baseURL: 'http://h', secretHeaders: ['X-Zoo'], headers: { '\(name)': 5551212 } } } }"
+        let diagnostics = DomainTableFile.read(Array(table.utf8), name: "t").diagnostics
+        #expect(diagnostics.count == 1 && !"\(diagnostics)".contains("5551212"), "\(diagnostics)")
+        #expect(diagnostics[0].message.hasSuffix("put the number in quotes"))
+    }
+
+    @Test(arguments: [
+        " secretHeaders: [\"A\", \"Cookie\"], oops: 1", " path: \"v1/token\", oops: 1",
+        " a: \"the password, x\", oops: 1",
+        " headers: { Cookie: null, \"X-A\": \"b\" }, oops: 1", " mirrors: [\"https://h:1/a\"], oops: 1",
+    ]) func wordsOfSecretsHideNothingElse(_ line: String) {
+        #expect(excerpt("{ domains: { d: { baseURL: \"http://h\",\n\(line) } } }")[0].contains("oops: 1"), "\(line)")
     }
 
     @Test func otherValuesAreShown() {

@@ -217,6 +217,27 @@ extension RedisServer {
         #expect(full.exitCode == 1 && full.text.contains("full, takes no writes"))
     }
 
+    @Test func statusOfAUserWithFewRightsSaysWhatIsNotShown() async throws {
+        let server = try await RedisServer()
+        try server.cli("ACL", "SETUSER", "app", "on", ">pw", "~lat:*", "-@all", "+hello", "+ping", "+hmget")
+        let status = try await lat("fleet", "status", "--fleet", "unix://app:pw@\(server.socketPath)")
+        #expect(status.exitCode == 0 && status.text.contains("  ready\n"), "\(status.text)")
+        #expect(
+            status.err.contains("not shown: ") && status.err.contains("'smembers'") && status.err.contains("'info'"))
+    }
+
+    @Test func diffAndPushShowProduction() async throws {
+        let server = try await RedisServer()
+        _ = try folder.writeTable(table().replacing("{\n  domains", with: "{\n  production: true,\n  domains"))
+        _ = try await lat("domains", "push", server: server)
+        _ = try folder.writeTable(table())
+        let shown = "table\n    - production  true\n1 row removed\n"
+        let diff = try await lat("domains", "diff", server: server)
+        #expect(diff.exitCode == 1 && diff.text.hasSuffix(shown), "\(diff.text)")
+        let push = try await lat("domains", "push", server: server)
+        #expect(push.exitCode == 0 && push.text.hasPrefix(shown), "\(push.text)")
+    }
+
     @Test func pushReplacesATableWithoutText() async throws {
         let server = try await RedisServer()
         _ = try folder.writeTable(table())
@@ -263,6 +284,19 @@ extension RedisServer {
         #expect(named.exitCode == 1 && named.text == compared.text, "\(named.err)")
         let missing = try await LatProcess.run(["domains", "pull", server.url("/no")])
         #expect(missing.exitCode == 3 && missing.err.contains("answered 404"))
+    }
+
+    /// They are not from elsewhere, so that they may name files and variables.
+    @Test func filesAreComparedByTheRulesForFiles() async throws {
+        let folder = try TemporaryDirectory()
+        let text = """
+            { domains: { a: { baseURL: "unix:///run/a.sock:/", tls: { caFile: "/etc/ca.pem" }, timeout: "1s",
+              oauth2: { issuer: "https://h", clientID: "c", secretVariable: "V" } } } }
+            """
+        _ = try folder.write(Data(text.utf8), to: "a")
+        _ = try folder.write(Data(text.replacing("1s", with: "2s").utf8), to: "b")
+        let result = try await LatProcess.run(["domains", "diff", "a", "b"], in: folder.path)
+        #expect(result.exitCode == 1 && result.err == "" && result.text.contains("~ timeout  \"1s\" → \"2s\""))
     }
 
     @Test(.needs("openssl")) func signatureOfOpenSSLFits() async throws {

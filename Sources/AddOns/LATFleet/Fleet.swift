@@ -54,7 +54,7 @@ public final class Fleet: Sendable {
         return status
     }
 
-    /// Waits until the Redis has replied.
+    /// Waits until the Redis has replied. One that loads its data is asked again.
     ///
     /// - Parameter limit: How long it waits and tries again. Default 5 s.
     /// - Throws: ``FleetError`` that says why there is no reply.

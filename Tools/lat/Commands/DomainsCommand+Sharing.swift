@@ -124,7 +124,7 @@ extension DomainsCommand {
         let address = "\(try argument.configuration())"
         if table.file == nil { _ = try table.read() }
         let file = try await TablePlace.file(table.path).read(nil, nil)
-        console.note(try file.check())
+        console.note(try file.check(isShared: true))
         return try await argument.using { fleet in
             try await push(TablePush(table: FleetTable(fleet, argument.key), address: address, file: file), console)
         }

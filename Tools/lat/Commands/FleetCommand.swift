@@ -49,16 +49,35 @@ struct FleetCommand: Command {
         var report = FleetReport(address: "\(try fleet.configuration())")
         do throws(FleetError) {
             try await connection.connect(within: .seconds(3))
-            report.tables = try await FleetTable.list(on: connection)
-            report.contents = try await FleetContents.read(from: connection)
+            let tables = try await permitted(&report.notes) { () throws(FleetError) in
+                try await FleetTable.list(on: connection)
+            }
+            report.tables = tables ?? []
+            report.contents = try await permitted(&report.notes) { () throws(FleetError) in
+                try await FleetContents.read(from: connection)
+            }
         } catch {
             report.problem = error.message
         }
         report.status = connection.status
         await connection.shutdown()
         try console.print(report.value, or: report.lines(console.outStyle), as: format)
+        for note in report.notes where format == .text { console.note(SafeText.line(note)) }
         if format == .text, let problem = report.problem { console.complain(problem) }
         return report.code
+    }
+
+    /// Returns what the body returns; `nil`, with a note, for what the user of the Redis may not see.
+    private func permitted<Value>(
+        _ notes: inout [String], _ body: () async throws(FleetError) -> Value
+    ) async throws(FleetError) -> Value? {
+        do throws(FleetError) {
+            return try await body()
+        } catch {
+            guard error.kind == .permission else { throw error }
+            notes.append("not shown: \(error.message)")
+            return nil
+        }
     }
 }
 
@@ -68,12 +87,14 @@ struct FleetReport {
     var status = FleetStatus()
     var contents: FleetContents?
     var tables: [FleetTable.Entry] = []
+    /// What the user of the Redis may not see.
+    var notes: [String] = []
     /// Why the Redis cannot be used.
     var problem: String?
 
     var code: ExitCode {
-        guard problem == nil, let contents else { return .network }
-        return contents.refusesWrites || status.isReplica ? .failure : .success
+        guard problem == nil else { return .network }
+        return contents?.refusesWrites == true || status.isReplica ? .failure : .success
     }
 
     private var state: String {
@@ -103,7 +124,7 @@ struct FleetReport {
             let signed = table.version.signature == nil ? "" : ", signed"
             let size = Quantity.bytes(Int64(table.byteCount))
             let facts = "revision \(table.version.revision), \(table.version.note), \(size)\(signed)"
-            rows.append(("table \(table.name)", facts))
+            rows.append(("table \(table.name)", table.problem.map { "cannot be used: \($0)" } ?? facts))
             let revisions = Dictionary(grouping: table.followers, by: \.revision).sorted { $0.key > $1.key }
             for (revision, users) in revisions {
                 let noun = users.count == 1 ? "follower uses" : "followers use"
@@ -123,12 +144,14 @@ struct FleetReport {
             "address": .string(address), "state": .string(status.state.rawValue),
             "breaker": .string(status.breaker.rawValue), "isReplica": .bool(status.isReplica),
             "isUsable": .bool(code == .success), "problem": .text(problem),
+            "notes": .array(notes.map { .string($0) }),
             "version": .text(status.serverVersion),
             "latencyMilliseconds": latency.map { .double($0) } ?? JSONValue.null,
             "tables": .array(
                 tables.map { table in
                     [
-                        "name": .string(table.name), "revision": .int(table.version.revision),
+                        "name": .string(table.name), "problem": .text(table.problem),
+                        "revision": .int(table.version.revision),
                         "author": .string(table.version.author),
                         "time": .string(FleetTable.text(of: table.version.time)),
                         "bytes": .int(Int64(table.byteCount)), "isSigned": .bool(table.version.signature != nil),

@@ -63,11 +63,13 @@ struct TableText: Sendable {
         return [source, "revision \(version.revision)", version.note].compactMap { $0 }.joined(separator: ", ")
     }
 
-    /// Checks the table by the rules for a shared one: the files that it names are relative paths without `..`.
+    /// Checks the table. The files that a shared one names are relative paths without `..`.
     ///
+    /// - Parameter isShared: Default: whether it is from elsewhere.
     /// - Throws: ``TableProblem`` with all mistakes.
-    func check() throws(TableProblem) -> [DomainTable.Diagnostic] {
-        let reading = DomainTableFile.read(version.bytes, name: name, files: .below)
+    func check(isShared: Bool? = nil) throws(TableProblem) -> [DomainTable.Diagnostic] {
+        let files = isShared ?? (source != nil) ? AllowedFiles.below : .any
+        let reading = DomainTableFile.read(version.bytes, name: name, files: files)
         guard reading.errors.isEmpty else { throw TableProblem(name, reading.diagnostics) }
         return reading.diagnostics
     }
@@ -109,7 +111,7 @@ struct DifferenceReport {
                 section = row.section
                 lines.append(style.bold(section))
             }
-            lines.append("  " + Self.painted(SafeText.line(row.name), row.change, style))
+            if !row.name.isEmpty { lines.append("  " + Self.painted(SafeText.line(row.name), row.change, style)) }
             let width = row.values.map { Self.name($0).count }.max() ?? 0
             for value in row.values { lines.append("    " + line(value, width, style)) }
         }
@@ -165,7 +167,7 @@ struct DifferenceReport {
         let isSecret =
             last == "password"
             || value.path.first == "headers" && secrets.contains(header: last)
-            || value.path.first == "parameters" && secrets.contains(parameter: last)
+            || value.path.first == "parameters" && value.path.dropFirst().contains(where: secrets.contains(parameter:))
         return .string(isSecret && text != "null" ? Secrets.placeholder : SafeText.line(text))
     }
 

@@ -117,7 +117,10 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
             .checked(script.name)
     }
 
-    /// Waits until the server replies, whatever the breaker says.
+    /// How long ``connect(within:)`` waits before it asks a busy server again.
+    private static let pause = Duration.milliseconds(50)
+
+    /// Waits until the server replies, whatever the breaker says. A server that loads its data is asked again.
     func connect(within limit: Duration) async throws(FleetError) {
         let start = MonotonicTime.now
         while true {
@@ -127,7 +130,9 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
                 return
             } catch {
                 // A lost connection is made again.
-                guard error.kind == .connectionLost, ping.deadline > .now else { throw error }
+                if error.kind == .connectionLost, ping.deadline > .now { continue }
+                guard error.kind == .notReady, ping.deadline > MonotonicTime.now + Self.pause else { throw error }
+                try? await Task.sleep(for: Self.pause)
             }
         }
     }

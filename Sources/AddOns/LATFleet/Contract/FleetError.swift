@@ -119,6 +119,9 @@ extension FleetError {
         }
     }
 
+    /// Whether the server fails or has failed lately, so that the same command may succeed later.
+    var isOfServer: Bool { concernsServer || kind == .unavailable }
+
     /// Whether only an operator can remove the cause.
     var isForOperators: Bool {
         switch kind {

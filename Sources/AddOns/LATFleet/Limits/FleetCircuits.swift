@@ -170,11 +170,23 @@ final class FleetCircuits: Sendable {
             state.named = []
             return state.readings
         }
-        Task { [weak self] in await self?.readOpen(reading) }
+        // The connection for commands is often made later than that for messages.
+        Task { [weak self] in
+            var backoff = Backoff(first: Self.shortestPause, longest: .seconds(2))
+            while await self?.readOpen(reading) == false {
+                try? await Task.sleep(for: Self.shortestPause + backoff.next(chance: .random(in: 0...1)))
+            }
+        }
     }
 
-    private func readOpen(_ reading: Int) async {
-        let open = (try? await fleet.redis.run(Self.readScript, keys: [key], [], .write))?.array ?? []
+    /// Returns `false` when Redis must be asked again.
+    private func readOpen(_ reading: Int) async -> Bool {
+        var open: [RedisValue] = []
+        do throws(FleetError) {
+            open = try await fleet.redis.run(Self.readScript, keys: [key], [], .write).array ?? []
+        } catch {
+            if error.isOfServer, state.withLock({ $0.readings == reading }) { return false }
+        }
         // Reports with the lock held, so that no message comes in between.
         state.withLock { state in
             guard state.readings == reading else { return }
@@ -188,6 +200,7 @@ final class FleetCircuits: Sendable {
             }
             state.named = nil
         }
+        return true
     }
 
     private func report(_ circuit: String, _ change: CircuitReport) {

@@ -126,7 +126,10 @@ package struct FleetTable: Sendable {
         "pushing a table",
         """
         local current = redis.call('HMGET', KEYS[1], 'revision', 'author', 'time')
-        if (current[1] or '0') ~= ARGV[1] then return {'moved', current[1] or '0', current[2] or '', current[3] or '0'} end
+        -- What is not a revision counts as none, as for a reader.
+        local known = string.match(current[1] or '', '^%+?0*([1-9]%d*)$') or '0'
+        if #known > 19 or #known == 19 and known > '9223372036854775807' then known = '0' end
+        if known ~= ARGV[1] then return {'moved', known, current[2] or '', current[3] or '0'} end
         local time = redis.call('TIME')[1]
         redis.call('HSET', KEYS[1], 'format', ARGV[6], 'revision', ARGV[2], 'table', ARGV[3], 'author', ARGV[4],
             'signature', ARGV[5], 'time', time)

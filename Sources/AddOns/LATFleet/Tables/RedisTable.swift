@@ -65,7 +65,8 @@ struct RedisFeed: TableFeed {
         let known = known.flatMap { Int64($0) }
         let found: FleetTable.Found
         do throws(FleetError) {
-            if fleet.status.state != .ready { try await fleet.connect(within: limit) }
+            // Also waits for a server that loads its data.
+            try await fleet.connect(within: limit)
             found = try await table.read(unless: known, within: limit)
         } catch {
             throw NetworkError(

@@ -74,7 +74,9 @@ extension FleetTable {
     /// A table in the list of all.
     package struct Entry: Sendable {
         package var name: String
-        /// The newest version, without its bytes.
+        /// Why the table cannot be used; `nil` when it can.
+        package var problem: String?
+        /// The newest version, without its bytes; of revision 0 when there is a problem.
         package var version: Version
         package var byteCount: Int
         /// The processes that follow it.
@@ -96,15 +98,24 @@ extension FleetTable {
         }
         let replies = try await fleet.redis.pipeline(commands, .time(Self.budget))
         return tables.enumerated().compactMap { index, table in
-            guard let parts = replies[3 * index].array, parts.count == 4, let revision = parts[0].integer else {
-                return nil
+            var problem: String?
+            var parts: [RedisValue] = []
+            do throws(FleetError) {
+                parts = try replies[3 * index].checked("HMGET").array ?? []
+                // A table that was deleted is still in the list.
+                if parts.allSatisfy(\.isNone) { return nil }
+                if (parts[0].integer ?? 0) < 1 { problem = "it has no revision; push a table with lat domains push" }
+            } catch {
+                problem = error.message
             }
+            if problem != nil { parts = [.none, .none, .none, .none] }
             let version = Version(
-                revision: revision, bytes: [], author: shown(parts[1].text),
+                revision: parts[0].integer ?? 0, bytes: [], author: shown(parts[1].text),
                 time: Date(timeIntervalSince1970: Double(parts[2].integer ?? 0)),
                 signature: parts[3].data.flatMap { $0.isEmpty ? nil : Array($0) })
             return Entry(
-                name: table.name, version: version, byteCount: Int(replies[3 * index + 1].integer ?? 0),
+                name: table.name, problem: problem, version: version,
+                byteCount: Int(replies[3 * index + 1].integer ?? 0),
                 followers: following(replies[3 * index + 2].array ?? [], at: time))
         }
     }

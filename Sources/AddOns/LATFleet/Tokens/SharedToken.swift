@@ -71,18 +71,36 @@ final class SharedToken: Sendable {
         return Stored(generation: found, sealed: sealed)
     }
 
-    /// Asks for the lease.
+    /// How long a process asks for the lease while Redis is late. Alone, it could present the same refresh token as the process
+    /// that has the lease.
+    private static let patience = Duration.seconds(3)
+
+    /// Asks for the lease. ``Turn/alone`` at once only without a connection.
     ///
     /// - Parameter generation: The newest one that this process has seen.
     func begin(after generation: Int64, lease: Duration) async -> Turn {
         let arguments: [RedisArgument] = [
             .integer(generation), .text(owner), .integer(lease.roundedUpMilliseconds),
         ]
-        let reply = try? await fleet.redis.run(Self.beginScript, keys: keys, arguments, .write)
-        guard let parts = reply?.array, let turn = parts.first?.text else { return .alone }
+        let end = MonotonicTime.now + Self.patience
+        while true {
+            do throws(FleetError) {
+                return Self.turn(try await fleet.redis.run(Self.beginScript, keys: keys, arguments, .write))
+            } catch {
+                guard error.isOfServer, MonotonicTime.now < end else { return .alone }
+            }
+            // A connection that was just lost is made again meanwhile.
+            guard (try? await Task.sleep(for: .milliseconds(50))) != nil, fleet.redis.status.state != .waiting else {
+                return .alone
+            }
+        }
+    }
+
+    private static func turn(_ reply: RedisValue) -> Turn {
+        guard let parts = reply.array, let turn = parts.first?.text else { return .alone }
         switch turn {
         case "newer" where parts.count == 3:
-            guard let generation = parts[1].integer, generation <= Self.lastGeneration, let sealed = parts[2].data
+            guard let generation = parts[1].integer, generation <= lastGeneration, let sealed = parts[2].data
             else { return .alone }
             return .newer(Stored(generation: generation, sealed: sealed))
         case "lead": return .lead

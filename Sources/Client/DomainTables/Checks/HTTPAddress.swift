@@ -122,6 +122,10 @@ package struct HTTPAddress: Hashable, Sendable {
         guard parts.hostAndPort != host else { return host.lowercased() }
         let port = parts.port ?? ""
         guard let number = UInt16(port), number > 0, port.utf8.allSatisfy(\.isDigit) else {
+            // What seems to be the port may be the beginning of a password.
+            guard !parts.path.contains("@"), parts.query?.contains("@") != true else {
+                throw Problem(reason: "has a port that is no number; write / and ? of a password as %2F and %3F")
+            }
             throw Problem(reason: "has the port \(QuotedText.of(String(port))); ports go from 1 to 65535")
         }
         let isOwn = URLParts.standardPort(scheme) == "\(number)"

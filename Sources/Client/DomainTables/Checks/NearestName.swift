@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// Finds the name that was probably meant by a mistyped one.
 package enum NearestName {
     /// The longest text that is compared, in bytes, and the largest number of names: advice is not worth more time.
@@ -56,12 +58,19 @@ package enum NearestName {
 package enum QuotedText {
     private static let longest = 60
 
-    /// The text for a message: in double quotes, shortened, with control characters escaped and a password in a URL hidden.
+    /// The text for a message: in double quotes, shortened, with control characters escaped and what may be a password hidden:
+    /// also in a URL without a scheme, and one with a slash.
     package static func of(_ text: String) -> String { "\"" + unquoted(text) + "\"" }
 
     /// The text as in ``of(_:)``, without the quotes.
     static func unquoted(_ text: String) -> String {
-        let scalars = HTTPAddress.redacted(text).unicodeScalars
+        var text = HTTPAddress.redacted(text)
+        if let at = text.lastIndex(of: "@"),
+            let colon = text[..<at].indices.first(where: { text[$0] == ":" && text[text.index(after: $0)] != "/" })
+        {
+            text.replaceSubrange(text.index(after: colon)..<at, with: Secrets.placeholder)
+        }
+        let scalars = text.unicodeScalars
         let shown = escaped(scalars.prefix(longest), ["\n": "\\n", "\r": "\\r", "\t": "\\t"])
         return shown + (scalars.count > longest ? "…" : "")
     }

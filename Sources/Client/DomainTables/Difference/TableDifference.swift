@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// What another version of a table changes, row by row. Comments, layout and the order of rows do not count, and equal values
 /// may be written differently: `"60s"` is `"1m"`, `1e4` is `10000`.
 package struct TableDifference: Sendable {
@@ -5,7 +7,7 @@ package struct TableDifference: Sendable {
         case added, removed, changed
     }
 
-    /// A setting of a row. Passwords in URLs are hidden in the texts.
+    /// A setting of a row. Passwords in URLs, and secret members of objects in arrays, are hidden in the texts.
     package struct Value: Hashable, Sendable {
         /// The keys that lead to it, such as `headers` and `X-App`.
         package var path: [String]
@@ -15,9 +17,9 @@ package struct TableDifference: Sendable {
     }
 
     package struct Row: Sendable {
-        /// `defaults`, `domains` or `servers`.
+        /// `table` for what is beside the rows, `defaults`, `domains` or `servers`.
         package var section: String
-        /// The name of the row; empty for `defaults`.
+        /// The name of the row; empty for `table` and `defaults`.
         package var name: String
         package var change: Change
         /// The settings that differ; of an added or removed row all of them.
@@ -32,25 +34,27 @@ package struct TableDifference: Sendable {
     /// Compares two texts. What cannot be read counts as empty.
     package init(from old: [UInt8], to new: [UInt8]) {
         let (old, new) = (Self.members(of: old), Self.members(of: new))
-        rows = ["defaults", "domains", "servers"].flatMap { section -> [Row] in
+        rows = ["table", "defaults", "domains", "servers"].flatMap { section -> [Row] in
             let (before, after) = (Self.rows(of: old[section], section), Self.rows(of: new[section], section))
-            let names = after.map(\.name)
-            let gone = before.filter { !names.contains($0.name) }
-            return after.compactMap { row in
-                Self.row(section, row.name, before.first { $0.name == row.name }?.node, row.node)
-            } + gone.compactMap { Self.row(section, $0.name, $0.node, nil) }
+            let known = Dictionary(before.map { ($0.name, $0.node) }) { first, _ in first }
+            let names = Set(after.map(\.name))
+            return after.compactMap { Self.row(section, $0.name, known[$0.name], $0.node) }
+                + before.filter { !names.contains($0.name) }.compactMap { Self.row(section, $0.name, $0.node, nil) }
         }
     }
 
     package func count(_ change: Change) -> Int { rows.count { $0.change == change } }
 
     private static func members(of bytes: [UInt8]) -> [String: JSON5Node] {
-        guard case .object(let members)? = JSON5Document(bytes, name: "").root?.value else { return [:] }
-        return Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
+        guard let root = JSON5Document(bytes, name: "").root, case .object(let members) = root.value else { return [:] }
+        var sections = Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
+        let settings = members.filter { $0.key == "production" }
+        sections["table"] = settings.isEmpty ? nil : JSON5Node(.object(settings), at: root.range)
+        return sections
     }
 
     private static func rows(of node: JSON5Node?, _ section: String) -> [(name: String, node: JSON5Node)] {
-        if section == "defaults" { return node.map { [("", $0)] } ?? [] }
+        if section == "defaults" || section == "table" { return node.map { [("", $0)] } ?? [] }
         guard case .object(let members)? = node?.value else { return [] }
         return members.map { ($0.key, $0.value) }
     }
@@ -58,14 +62,14 @@ package struct TableDifference: Sendable {
     private static func row(_ section: String, _ name: String, _ old: JSON5Node?, _ new: JSON5Node?) -> Row? {
         let before = old.map { leaves(of: $0, []) } ?? []
         let after = new.map { leaves(of: $0, []) } ?? []
+        let known = Dictionary(before.map { ($0.path, $0) }) { first, _ in first }
+        let paths = Set(after.map(\.path))
         let values =
             after.compactMap { leaf -> Value? in
-                let previous = before.first { $0.path == leaf.path }
+                let previous = known[leaf.path]
                 guard previous?.meaning != leaf.meaning else { return nil }
                 return Value(path: leaf.path, old: previous?.text, new: leaf.text)
-            }
-            + before.filter { leaf in !after.contains { $0.path == leaf.path } }
-            .map { Value(path: $0.path, old: $0.text, new: nil) }
+            } + before.filter { !paths.contains($0.path) }.map { Value(path: $0.path, old: $0.text, new: nil) }
         guard !values.isEmpty || (old == nil) != (new == nil) else { return nil }
         let change: Change = old == nil ? .added : new == nil ? .removed : .changed
         return Row(section: section, name: name, change: change, values: values)
@@ -88,31 +92,39 @@ package struct TableDifference: Sendable {
 
     private static func leaves(of node: JSON5Node, _ path: [String]) -> [Leaf] {
         guard case .object(let members) = node.value, !members.isEmpty else {
-            return [Leaf(path: path, text: json(node, HTTPAddress.redacted), meaning: meaning(of: node, path))]
+            return [Leaf(path: path, text: json(node, isShown: true), meaning: meaning(of: node, path))]
         }
         return members.flatMap { leaves(of: $0.value, path + [$0.key]) }
     }
 
     private static func meaning(of node: JSON5Node, _ path: [String]) -> String {
-        guard case .string(let text) = node.value else { return json(node) { $0 } }
+        guard case .string(let text) = node.value else { return json(node, isShown: false) }
         guard durations.contains(path) else { return QuotedText.literal(text) }
         let sliding = path == ["ttl"] && text.hasPrefix("sliding ") ? "sliding " : ""
         return DurationText.parse(String(text.dropFirst(sliding.count))).map { "\(sliding)\($0)" }
             ?? QuotedText.literal(text)
     }
 
-    private static func json(_ node: JSON5Node, _ shown: (String) -> String) -> String {
+    /// - Parameter isShown: Whether secrets are hidden.
+    private static func json(_ node: JSON5Node, isShown: Bool) -> String {
         switch node.value {
         case .null: "null"
         case .bool(let flag): "\(flag)"
         case .number(let number):
-            (number.integer ?? Int64(exactly: number.double)).map { "\($0)" } ?? "\(number.double)"
-        case .string(let text): QuotedText.literal(shown(text))
-        case .array(let elements): "[" + elements.map { json($0, shown) }.joined(separator: ", ") + "]"
+            switch number.exact {
+            case .double(let double): Int64(exactly: double).map { "\($0)" } ?? "\(double)"
+            case let exact?: "\(exact)"
+            case .none: number.text
+            }
+        case .string(let text): QuotedText.literal(isShown ? HTTPAddress.redacted(text) : text)
+        case .array(let elements): "[" + elements.map { json($0, isShown: isShown) }.joined(separator: ", ") + "]"
         case .object(let members):
             "{"
-                + members.map { "\(QuotedText.literal($0.key)): \(json($0.value, shown))" }
-                .joined(separator: ", ") + "}"
+                + members.map { member in
+                    let isHidden = isShown && Secrets.standard.contains(member: member.key)
+                    let value = isHidden ? Secrets.placeholder : json(member.value, isShown: isShown)
+                    return "\(QuotedText.literal(member.key)): \(value)"
+                }.joined(separator: ", ") + "}"
         }
     }
 }

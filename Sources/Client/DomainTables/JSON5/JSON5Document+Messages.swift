@@ -65,9 +65,9 @@ extension SourceText {
         token.isEmpty ? "the end of the file" : QuotedText.of(String(SourceExcerpt.parts(of: self, at: token).marked))
     }
 
-    /// The key at a range, with or without quotes.
+    /// The key at a range, with or without quotes. It may be a value that stands where a key is expected.
     private func shown(key range: Range<Int>) -> String {
-        let text = text(range)
+        let text = String(SourceExcerpt.parts(of: self, at: range).marked)
         let isQuoted = text.hasPrefix("\"") || text.hasPrefix("'")
         return QuotedText.of(isQuoted ? String(text.dropFirst().dropLast()) : text)
     }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPCore
 import JSONText
 
@@ -136,6 +137,18 @@ package struct JSON5Number: Hashable, Sendable {
     package var integer: Int64?
     /// The number as written.
     package var text: String
+
+    /// The value with all its digits; `nil` for a number with more than a `Decimal` holds.
+    package var exact: JSONValue? {
+        if let integer { return .int(integer) }
+        if !double.isFinite { return .double(double) }
+        // Of hexadecimal digits, only those that fit a 64-bit integer are exact for sure.
+        guard !text.lowercased().contains("0x") else { return nil }
+        let digits = DecimalDigits(text)
+        if DecimalDigits(double.description) == digits { return .double(double) }
+        guard let decimal = Decimal(string: text), DecimalDigits(decimal.description) == digits else { return nil }
+        return .decimal(decimal)
+    }
 }
 
 extension JSON5Node {
@@ -158,7 +171,7 @@ extension JSONValue {
         switch node {
         case .null: self = .null
         case .bool(let flag): self = .bool(flag)
-        case .number(let number): self = number.integer.map(JSONValue.int) ?? .double(number.double)
+        case .number(let number): self = number.exact ?? .double(number.double)
         case .string(let text): self = .string(text)
         case .array(let elements): self = .array(elements.map { JSONValue($0.value) })
         case .object(let members):

@@ -124,7 +124,8 @@ extension TableReader {
         }
         let target = path.prefix { $0 != "{" }
         do throws(HTTPAddress.Problem) {
-            _ = try HTTPAddress(String(target))
+            let address = try HTTPAddress(String(target))
+            if address.scheme == "unix" { checkSocket(address.authority, "path", node) }
         } catch {
             report(
                 node.range, "the path \(QuotedText.of(path)) must be \(HTTPAddress.expectation); it \(error.reason)",

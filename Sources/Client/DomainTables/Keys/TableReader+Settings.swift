@@ -205,6 +205,11 @@ extension TableReader {
                         expected: "text without control characters")
                 }
                 headers.append((member.key, located(value, member.value)))
+            case .number where SourceExcerpt.isSecret(member.key, source.secretHeaders):
+                report(
+                    member.value.range,
+                    "the header \(QuotedText.of(member.key)) must be a string, or null to remove it; "
+                        + "put the number in quotes", expected: "a string")
             default:
                 var advice = ""
                 if case .number(let number) = member.value.value { advice = "; write \"\(number.text)\"" }
@@ -245,11 +250,15 @@ extension TableReader {
         }
     }
 
-    /// Reports infinite numbers and NaN, which JSON5 has and JSON does not.
+    /// Reports infinite numbers and NaN, which JSON5 has and JSON does not, and numbers that would be sent rounded.
     private mutating func checkIsJSON(_ node: JSON5Node, of name: String) {
         switch node.value {
         case .number(let number) where !number.double.isFinite:
             reportType(node, "the parameter \(QuotedText.of(name))", "a JSON value")
+        case .number(let number) where number.exact == nil:
+            reportType(
+                node, "the parameter \(QuotedText.of(name))", "a number of at most 38 digits",
+                advice: "; write it as a string")
         case .array(let elements):
             for element in elements { checkIsJSON(element, of: name) }
         case .object:

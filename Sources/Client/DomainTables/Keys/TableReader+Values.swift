@@ -142,7 +142,9 @@ extension TableReader {
             report(
                 node.range,
                 "\"\(key)\" must be \(HTTPAddress.expectation); \(QuotedText.of(url.value)) \(error.reason)\(suggestion)",
-                expected: HTTPAddress.expectation, found: node.phrase, suggestion: error.suggestion)
+                expected: HTTPAddress.expectation, found: node.phrase,
+                // With a user it may have a password.
+                suggestion: error.suggestion.flatMap { $0.contains("@") ? nil : $0 })
             return nil
         }
     }

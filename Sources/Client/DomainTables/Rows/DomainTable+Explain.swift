@@ -188,7 +188,10 @@ private struct ExplanationList {
         for (name, value) in settings.parameters.sorted(by: { $0.key < $1.key }) {
             let isSecret = Secrets.standard.contains(parameter: name)
             add(
-                "parameters.\(name)", isSecret ? Secrets.placeholder : value.description,
+                "parameters.\(name)",
+                isSecret
+                    ? Secrets.placeholder
+                    : Secrets.standard.replaced(json: value) { _ in Secrets.placeholder }.description,
                 settings.origin(of: "parameters.\(name)") ?? .code)
         }
     }

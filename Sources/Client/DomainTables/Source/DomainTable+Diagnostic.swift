@@ -67,7 +67,8 @@ extension Sequence<DomainTable.Diagnostic> {
 ///
 /// Tabs are repeated under tabs, and wide characters count as two columns, so that the caret is aligned in a terminal. Of a
 /// long line only the part around the range is shown. Control characters, passwords and secret parameters in URLs, and the
-/// values of secret members are hidden: those of `Secrets.standard` and of the `secretHeaders` of the file.
+/// values of secret members are hidden: those of `Secrets.standard` and of the `secretHeaders` of the file. Of a value that is
+/// not well written the rest of the line is hidden.
 package enum SourceExcerpt {
     private static let widest = 120
     /// How many bytes around a range are looked at.
@@ -163,45 +164,60 @@ package enum SourceExcerpt {
             }
             if start > 0, "?&".contains(line[start - 1]), end < line.count, line[end] == "=" {
                 index += 1
-                if isSecret(line[start..<end], headers) { hide { "&#\"' ".contains($0) } }
+                if isSecret(String(line[start..<end]), headers) { hide { "&#\"' ".contains($0) } }
                 continue
             }
             skip { "\"'".contains($0) }
             skipSpaceAndComments()
-            guard index < line.count, line[index] == ":", isSecret(line[start..<end], headers) else {
+            guard index < line.count, !",}]".contains(line[index]), line[index] == ":" || isKey(line[..<start]),
+                isSecret(String(line[start..<end]), headers)
+            else {
                 index = end
                 continue
             }
-            index += 1
+            let hasColon = line[index] == ":"
+            if hasColon || line[index] == "=" { index += 1 }
             skipSpaceAndComments()
-            // A mistake may be an array or a number in place of a string.
+            // A mistake may be an array, an object or a number in place of a string.
             let isArray = index < line.count && line[index] == "["
             repeat {
                 if isArray {
                     skip { "[,".contains($0) }
                     skipSpaceAndComments()
                 }
-                guard index < line.count, !"{]".contains(line[index]) else { break }
-                let quote = line[index]
-                if "\"'".contains(quote) {
+                guard index < line.count, line[index] != "]" else { break }
+                let first = line[index]
+                if "\"'".contains(first) {
                     index += 1
-                    hide { $0 == quote }
+                    hide { $0 == first }
                     index += 1
-                } else {
+                } else if first == "{" {
+                    hide { $0 == "}" }
+                } else if first.isNumber || "+-.".contains(first) || line[index...].starts(with: "null") {
                     hide { $0.isWhitespace || ",}]".contains($0) }
                 }
+                skip { $0.isWhitespace && !$0.isNewline }
+                if !hasColon || index < line.count && !",}]/".contains(line[index]) { hide(upTo: \.isNewline) }
                 skipSpaceAndComments()
             } while isArray && index < line.count && line[index] == ","
         }
     }
 
-    private static func isSecret(_ name: ArraySlice<Character>, _ headers: Set<String>) -> Bool {
-        let name = String(name).lowercased()
+    /// Whether the key of a member may follow a text.
+    private static func isKey(_ before: ArraySlice<Character>) -> Bool {
+        let isQuoted = before.last.map { "\"'".contains($0) } ?? false
+        let last = before.dropLast(isQuoted ? 1 : 0).last { !$0.isWhitespace || $0.isNewline }
+        return last.map { $0.isNewline || "{,".contains($0) } ?? true
+    }
+
+    /// Whether a member of this name holds a secret, by the standard names and those of `secretHeaders`.
+    static func isSecret(_ name: String, _ headers: Set<String>) -> Bool {
+        let name = name.lowercased()
         return Secrets.standard.contains(parameter: name) || Secrets.standard.contains(header: name)
             || headers.contains(name) || name.hasSuffix("password")
     }
 
-    /// The same, and between `://user:` and `@`.
+    /// The same, and what may be a password: in a string or word between the first colon that no slash follows and `@`.
     private static func hideSecrets(
         _ context: [Character], _ headers: Set<String>, _ before: inout [Character], _ marked: inout [Character],
         _ after: inout [Character]
@@ -209,20 +225,18 @@ package enum SourceExcerpt {
         let counts = (before.count, marked.count)
         var line = context + before + marked + after
         hideSecretValues(&line, headers)
-        var index = 0
-        while index + 2 < line.count {
-            guard line[index] == ":", line[index + 1] == "/", line[index + 2] == "/" else {
-                index += 1
-                continue
+        // The colons of the string and of the word.
+        var colons: (string: Int?, word: Int?)
+        for (index, character) in line.enumerated() {
+            switch character {
+            case "\"", "'": colons = (nil, nil)
+            case _ where character.isWhitespace: colons = (character.isNewline ? nil : colons.string, nil)
+            case ":" where index + 1 < line.count && line[index + 1] != "/":
+                colons = (colons.string ?? index, colons.word ?? index)
+            case "@":
+                if let colon = colons.word ?? colons.string { for place in (colon + 1)..<index { line[place] = "*" } }
+            default: break
             }
-            var end = index + 3
-            while end < line.count, !"/?#\"' ".contains(line[end]) { end += 1 }
-            if let at = line[(index + 3)..<end].lastIndex(of: "@"),
-                let colon = line[(index + 3)..<at].firstIndex(of: ":")
-            {
-                for hidden in line.index(after: colon)..<at { line[hidden] = "*" }
-            }
-            index = end
         }
         line.removeFirst(context.count)
         before = Array(line[..<counts.0])

@@ -32,15 +32,19 @@ package struct SourceText: Sendable {
     private static func secretHeaders(_ bytes: [UInt8]) -> Set<String> {
         let key = Array("secretHeaders".utf8)
         var names: Set<String> = []
-        for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "H") && index >= 6 {
-            let rest = bytes[(index - 6)...]
-            guard rest.starts(with: key) else { continue }
-            let list = rest.prefix { $0 != UInt8(ascii: "]") && $0 != UInt8(ascii: "}") }.drop {
-                $0 != UInt8(ascii: "[")
+        var next = 6
+        while next < bytes.count {
+            guard bytes[next] == UInt8(ascii: "H"), bytes[(next - 6)...].starts(with: key) else {
+                next += 1
+                continue
             }
+            let rest = bytes[(next + 7)...].prefix { $0 != UInt8(ascii: "]") && $0 != UInt8(ascii: "}") }
+            let list = rest.drop { $0 != UInt8(ascii: "[") }
             for name in list.split(whereSeparator: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }) {
                 names.insert(String(decoding: name, as: UTF8.self).lowercased())
             }
+            // What was read is not read again, so that a file without brackets does not cost the square of its length.
+            next = rest.endIndex
         }
         return names
     }

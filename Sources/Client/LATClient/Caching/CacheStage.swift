@@ -11,6 +11,8 @@ import Synchronization
 struct CacheStage: Stage {
     let operations: CacheOperations
     var decision: CacheDecision?
+    /// Whether a stored response may be delivered before that of the server: not one that is still sealed.
+    var deliversAhead = true
 
     func answer(to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = operations.authenticated(request)
@@ -38,7 +40,7 @@ struct CacheStage: Stage {
         case .cacheElseNetwork(let timeToLive):
             return try await cacheElseNetwork(request, ticket, timeToLive, chain)
         case .cacheThenNetwork:
-            if let deliver = call.details.deliversCached {
+            if deliversAhead, let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, call, isStale: false)
                 note(stored == nil ? .fetches(.nothingStored) : .answersFirst, call)
                 operations.storage.ledger.counters.countLookup(stored?.source ?? .network)

@@ -52,6 +52,13 @@ struct Chain: Sendable {
         return chain
     }
 
+    /// The chain without a stage.
+    func excluding(_ place: Place) -> Chain {
+        var chain = self
+        chain.stages.remove(place)
+        return chain
+    }
+
     /// The same remaining stages for another call: one that several callers share, or one that refreshes the cache.
     func on(_ call: Call) -> Chain {
         var chain = Chain(call, table, stages)

@@ -114,7 +114,9 @@ final class Pipeline: Sendable {
                 }),
             .mirrors: mirrors, .composition: composition, .sharing: sharing,
             .simulation: SimulationStage(clock: clock), .cache: cache, .httpCacheOfOpened: httpCache,
-            .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .cacheOfSealed: cache,
+            .seal: SealStage(
+                standard: configuration.sealer, named: configuration.sealers, cachePolicy: configuration.cachePolicy),
+            .cacheOfSealed: CacheStage(operations: cacheOperations, deliversAhead: false),
             .redirect: redirect, .sign: sign, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
             .networkInterceptors: InterceptorStage(
                 interceptors: configuration.networkInterceptors, limits: limits, isOutermost: false, shown: { $0 }),

@@ -9,6 +9,8 @@ import HTTPCore
 struct SealStage: Stage {
     let standard: (any Sealer)?
     let named: [String: any Sealer]
+    /// The manager's, for requests that have none.
+    var cachePolicy = CachePolicy.networkOnly
 
     /// The maximum size of a file to seal, and of a sealed reply to a call that wants a stream and sets no limit.
     static let limit = 64 << 20
@@ -26,7 +28,23 @@ struct SealStage: Stage {
         outgoing.headers.merge(sealed.headers)
         // The message is bound to its URL, so the target of a redirect could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }
-        var response = try await chain.proceed(outgoing)
+        let response = try await chain.proceed(outgoing)
+        do {
+            return try await open(response, to: request, sealed, sealer)
+        } catch let error as NetworkError where error.kind == .integrity {
+            // What the cache has may be sealed with a key that the sealer no longer has.
+            let isStored = response.source.isFromCache || response.source == .revalidated
+            guard isStored, (request.cachePolicy ?? cachePolicy) != .cacheOnly else { throw error }
+            var again = request
+            again.cachePolicy = .writeOnly
+            return try await handle(again, chain.excluding(.httpCache))
+        }
+    }
+
+    private func open(
+        _ response: HTTPResponse, to request: HTTPRequest, _ sealed: SealedRequest, _ sealer: any Sealer
+    ) async throws -> HTTPResponse {
+        var response = response
         let limit = request.streamsBody == true ? Int(clamping: request.maxBodySize ?? Int64(Self.limit)) : .max
         let bytes = try await response.body.collect(upTo: limit)
         response.body = .empty

@@ -95,6 +95,10 @@ extension DomainTable {
     init(
         _ version: TableVersion, from feed: any TableFeed, copy: TableCopy?, isCopy: Bool
     ) throws(NetworkError) {
+        guard version.bytes.count <= SourceFile.limit else {
+            throw .invalidRequest(
+                "the table \(feed.name), revision \(version.revision), is larger than \(SourceFile.limit >> 20) MiB")
+        }
         try Self.checkSignature(of: version, from: feed)
         let name = feed.tableName(at: version.revision)
         var contents = try TableContents(
