@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import HTTPCore
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -127,6 +128,30 @@ import Testing
         // The server's clock is years off.
         #expect(steps[5]["outcome"].string == "warning")
         try await server.waitUntilDisconnected()
+    }
+
+    @Test func secretsOfAddressesAreHidden() async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            MockReply(status: 302).header("Location", "http://ada:CANARY@a.test/?access_token=CANARY&page=2#CANARY")
+        }
+        let url = server.url("/?token=CANARY").replacing("http://", with: "http://ada:CANARY@")
+        for format in ["json", "text"] {
+            let result = try await LatProcess.run(["doctor", url, "--format", format])
+            #expect(result.exitCode == 0 && !result.text.contains("CANARY"), "\(result.text)")
+            #expect(result.text.contains("access_token=***&page=2"))
+        }
+    }
+
+    @Test func responseOfACacheOnTheWayShowsNoWrongClock() async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            let made = Date.now.addingTimeInterval(-3_000)
+            return .text("x").header("Date", HTTPDate.format(made)).header("Age", "3000")
+        }
+        let result = try await LatProcess.run(["doctor", server.url(), "--format", "json"])
+        let clock = try JSONValue(parsing: result.out)["steps"].array?.last
+        #expect(clock?["name"].string == "clock" && clock?["outcome"].string == "good", "\(result.text)")
     }
 
     @Test func failedStepIsReportedWithAdvice() async throws {

@@ -71,6 +71,24 @@ import Testing
         #expect(parts.map(\.name) == ["a"] && parts.map(\.text) == ["one"])
     }
 
+    @Test func partThatIsNotTextHasNone() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        let head = "--b\r\nContent-Disposition: form-data; name="
+        let type = "Content-Type: application/octet-stream"
+        var body = Data("\(head)\"f\"; filename=\"a.bin\"\r\n\(type)\r\n\r\n".utf8) + Data([0xC3, 0x28, 0xFF])
+        body += Data("\r\n\(head)\"a\"\r\n\r\nü\r\n--b--\r\n".utf8)
+        _ = try await manager.startRequest(
+            "POST", server.url(), body: .data(body, contentType: "multipart/form-data; boundary=b"))
+        guard case .parts(let parts)? = records.all.first?.request.body?.content else {
+            Issue.record("no parts")
+            return
+        }
+        #expect(parts.map(\.name) == ["f", "a"] && parts.map(\.text) == [nil, "ü"], "\(parts)")
+    }
+
     private struct Own: RequestEntity {
         static let route = Route("GET", url: "/own")
         var options: RequestOptions { RequestOptions(headers: ["X-Entity": "e", "X-Replaced": "e"]) }

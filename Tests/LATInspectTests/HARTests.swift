@@ -70,6 +70,46 @@ import Testing
         #expect(try entries(recorder).map { $0["response"]["content"]["size"].int } == [5, 6, 5])
     }
 
+    @Test func bodyThatEndedEarlyHasItsError() async throws {
+        let recorder = HARRecorder()
+        let server = try MockServer()
+        server.route("GET", "/cut") { _ in .text(String(repeating: "x", count: 5_000)).closing(afterBytes: 1_000) }
+        server.route("GET", "/left") { _ in .text(String(repeating: "x", count: 8 << 20)) }
+        server.route("GET", "/missing") { _ in .text("none", status: 404) }
+        let manager = try manager(recorder)
+        var size = 0
+        let cut = try await manager.stream("GET", server.url("/cut"))
+        await #expect(throws: NetworkError.self) { for try await piece in cut.body { size += piece.count } }
+        for try await _ in try await manager.stream("GET", server.url("/left")).body { break }
+        try await eventually("the call that was left") { recorder.count == 2 }
+        _ = try? await manager.stream("GET", server.url("/missing"))
+        let responses = try entries(recorder).map { $0["response"] }
+        #expect(size > 0 && responses[0]["content"]["size"].int == size)
+        #expect(responses[0]["content"]["text"].string?.count == size)
+        #expect(responses.map { $0["status"].int } == [200, 200, 404])
+        let errors = responses.map { $0["_error"].string?.prefix { $0 != ":" } }
+        #expect(errors == ["connectionLost", "cancelled", nil])
+    }
+
+    @Test func runningCallsAndOldMessagesAreTold() async throws {
+        let server = try MockServer()
+        server.route("GET", "/live") { _ in .webSocket((0..<600).map { .text("\($0)") }) { _ in [] } }
+        server.route("GET", "/long") { _ in .text("abc").stalling(.afterBodyBytes(1)) }
+        let recorder = HARRecorder()
+        let manager = try manager(recorder)
+        let socket = try await manager.webSocket(server.url("/live"))
+        for try await message in socket.messages { if case .text("599") = message { break } }
+        _ = try await socket.close()
+        try await eventually("the socket") { recorder.count == 1 }
+        let long = try await manager.stream("GET", server.url("/long"))
+        let log = try JSONValue(parsing: recorder.data())["log"]
+        #expect(log["comment"].string == "1 calls were still running, and are not in this file")
+        let socketEntry = log["entries"][0]
+        #expect(socketEntry["comment"].string?.hasPrefix("only the newest 500 of ") == true)
+        #expect((socketEntry["_webSocketMessages"].array?.count ?? 0) <= 500)
+        withExtendedLifetime(long) {}
+    }
+
     @Test func everyNumberThatChromeAsksForIsThere() async throws {
         let recorder = HARRecorder()
         try await scene(recorder, in: try TemporaryDirectory())

@@ -33,6 +33,23 @@ import Testing
         }
     }
 
+    @Test func lastLineNeedsNoLineFeed() async throws {
+        let inspected = try InspectedManager()
+        let url = inspected.server.url
+        inspected.server.route("GET", "/lines") { _ in
+            .data(Data("{\"a\":1}\n{\"a\":2}".utf8), contentType: "application/x-ndjson")
+        }
+        inspected.server.route("GET", "/events") { _ in
+            .data(Data("data: 1\n\ndata: 2\n".utf8), contentType: "text/event-stream")
+        }
+        for path in ["/lines", "/events"] {
+            for try await _ in try await inspected.manager.stream("GET", url(path)).body {}
+        }
+        let calls = try await inspected.stream(calls: 2)
+        // An event without its empty line is none (WHATWG HTML §9.2.6).
+        #expect(calls.map { $0["messageCount"].int } == [2, 1])
+    }
+
     @Test func otherTypesHaveNoMessages() {
         #expect(MessageSplitter("application/json") == nil && MessageSplitter("") == nil)
     }

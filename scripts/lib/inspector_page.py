@@ -217,7 +217,9 @@ def file(page, address, count):
     """The page of a HAR file."""
     load(page, address, int(count))
     page.key("Home")
-    return {"headers": tab(page, "Headers"), "body": tab(page, "Response"),
+    return {"headers": tab(page, "Headers"), "body": tab(page, "Response"), "request": tab(page, "Request"),
+            "hint": page.run("document.querySelector('#hint').innerText"),
+            "status": page.run("document.querySelector('.row:not([hidden]) .st').innerText"),
             "curl": clipboard(page, origin(address), lambda: page.key("y"))}
 
 
@@ -322,6 +324,35 @@ def live(page, address, trigger):
     return {"messages": messages, "headers": headers, "form": form, "rows": rows}
 
 
+def resend(page, address):
+    """A body that is sent again unchanged, and changed; and a line that is no field."""
+    load(page, address)
+    area = "document.querySelectorAll('#resend textarea')"
+
+    def send():
+        page.run("document.querySelector('#resend .main').click()")
+        page.wait("!document.querySelector('#resend').open")
+
+    def again(count):
+        page.wait(f"{SHOWN}.startsWith('{count} call')")
+        page.key("Home")
+        page.key("r")
+        page.wait("document.querySelector('#resend').open")
+
+    again(1)
+    send()
+    again(2)
+    page.run(f"{area}[1].value = {area}[1].value.replace('two', 'three')")
+    page.run(f"{area}[0].value += `\\nX-No-Colon here`")
+    page.run("document.querySelector('#resend .main').click()")
+    page.wait("!document.querySelector('#resend .note').hidden")
+    note = page.run("document.querySelector('#resend .note').innerText")
+    page.run(f"{area}[0].value = {area}[0].value.replace('X-No-Colon', 'X-Colon:')")
+    send()
+    page.wait(f"{SHOWN}.startsWith('3 calls')")
+    return {"note": note}
+
+
 def outbox(page, address, trigger):
     """The entries of an outbox, which are read again while they are shown."""
     load(page, address)
@@ -393,7 +424,7 @@ def pictures(page, address, folder):
     return {"folder": str(folder)}
 
 
-SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, outbox, pictures)}
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, resend, outbox, pictures)}
 
 
 def main():

@@ -33,7 +33,8 @@ package struct CertificateFacts: Sendable {
         subject = Self.text { lat_print_name($0, X509_get_subject_name(certificate)) }
         issuer = Self.text { lat_print_name($0, X509_get_issuer_name(certificate)) }
         let place = X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1)
-        let list = place < 0 ? "" : Self.text { X509V3_EXT_print($0, X509_get_ext(certificate, place), 0, 0) }
+        let list =
+            place < 0 ? "" : Self.text(upTo: 1 << 20) { X509V3_EXT_print($0, X509_get_ext(certificate, place), 0, 0) }
         names = list.split(separator: ",").map { String($0.drop { $0 == " " }) }
         var key: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &key)
@@ -59,12 +60,12 @@ package struct CertificateFacts: Sendable {
         return Date(timeIntervalSince1970: Double(timegm(&parts)))
     }
 
-    /// The text that a function of libcrypto prints, up to 1,000 bytes.
-    static func text(_ write: (OpaquePointer) -> Int32) -> String {
+    /// The beginning of the text that a function of libcrypto prints.
+    static func text(upTo limit: Int = 1_000, _ write: (OpaquePointer) -> Int32) -> String {
         guard let output = BIO_new(BIO_s_mem()) else { return "" }
         defer { BIO_free(output) }
         guard write(output) >= 0 else { return "" }
-        var bytes = [UInt8](repeating: 0, count: 1_000)
+        var bytes = [UInt8](repeating: 0, count: min(limit, BIO_ctrl_pending(output)))
         let count = BIO_read(output, &bytes, Int32(bytes.count))
         return String(
             decoding: bytes.prefix(Int(max(0, count))).map { $0 < 0x20 || $0 == 0x7F ? UInt8(ascii: "?") : $0 },

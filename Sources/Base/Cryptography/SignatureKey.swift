@@ -32,12 +32,12 @@ package struct SignatureKey: Sendable {
             }
         }
 
-        /// The names of the types of its keys in libcrypto, the size of those of a curve, and how one is made.
-        fileprivate var keys: (types: [String], bits: Int32?, command: String) {
+        /// The names of the types of its keys in libcrypto, their curve, and how one is made.
+        fileprivate var keys: (types: [String], curve: String?, command: String) {
             switch self {
             case .ed25519: (["ED25519"], nil, "-algorithm ed25519")
-            case .ecdsaP256: (["EC"], 256, "-algorithm EC -pkeyopt ec_paramgen_curve:P-256")
-            case .ecdsaP384: (["EC"], 384, "-algorithm EC -pkeyopt ec_paramgen_curve:P-384")
+            case .ecdsaP256: (["EC"], "prime256v1", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256")
+            case .ecdsaP384: (["EC"], "secp384r1", "-algorithm EC -pkeyopt ec_paramgen_curve:P-384")
             case .rsaPSS: (["RSA", "RSA-PSS"], nil, "-algorithm RSA -pkeyopt rsa_keygen_bits:3072")
             case .rsaPKCS1: (["RSA"], nil, "-algorithm RSA -pkeyopt rsa_keygen_bits:3072")
             }
@@ -63,14 +63,20 @@ package struct SignatureKey: Sendable {
                 CertificateFile.readPEM { PEM_read_bio_PUBKEY(input, nil, nil, $0) }
             }
         self.scheme = scheme
-        let (types, bits, command) = scheme.keys
+        let (types, curve, command) = scheme.keys
         let pointer = key.pointer
         guard types.contains(where: { EVP_PKEY_is_a(pointer, $0) == 1 }),
-            bits.map({ EVP_PKEY_get_bits(pointer) == $0 }) ?? true
+            curve.map({ Self.curve(of: pointer) == $0 }) ?? true
         else {
             throw CertificateFile.Problem(
                 reason: "is of another kind; make one: openssl genpkey \(command) -out FILE")
         }
+    }
+
+    private static func curve(of key: OpaquePointer) -> String? {
+        var name = [CChar](repeating: 0, count: 64)
+        guard EVP_PKEY_get_group_name(key, &name, name.count, nil) == 1 else { return nil }
+        return name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } }
     }
 
     package func signature(of message: some ContiguousBytes) throws(CryptographyError) -> [UInt8] {

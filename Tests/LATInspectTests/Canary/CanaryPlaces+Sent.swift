@@ -47,7 +47,11 @@ extension CanaryPlace {
         header("Proxy-Authorization") { "Bearer \($0.text)" },
         header("Cookie") { "a=b; session=\($0.text)" }.with { $0.isPlain = true },
         header("X-API-Key") { $0.text }, header("x-auth-token") { $0.text }, header("X-Goog-Api-Key") { $0.text },
-        header("X-Amz-Security-Token") { $0.text },
+        header("X-Amz-Security-Token") { $0.text }, header("x-vault-token") { $0.text },
+        header("PRIVATE-TOKEN") { $0.text },
+        header("Job-Token") { $0.text }, header("X-Auth-Key") { $0.text }, header("X-Functions-Key") { $0.text },
+        header("X-RapidAPI-Key") { $0.text }, header("X-Shopify-Access-Token") { $0.text },
+        header("X-XSRF-TOKEN") { $0.text }, header("Ocp-Apim-Subscription-Key") { $0.text },
         header("Referer") { "https://example.org/?token=\($0.escaped)" },
         header("Link") { "<https://example.org/?access_token=\($0.escaped)>; rel=next, <//u:\($0.escaped)@h/>; rel=a" },
         header("X-Link") { "see https://u:\($0.escaped)@example.org/" },
@@ -201,6 +205,7 @@ extension CanaryPlace {
                 "POST", $1.url(), parameters: ["password": $2.text, "a": 1], body: .json)
         },
         post("form as text") { .text("a=1&client_secret=\($0.escaped)&b=2") },
+        post("assertions of a form") { .text("assertion=\($0.escaped)&SAMLResponse=\($0.escaped)&b=2") },
         post("form as bytes", type: "application/x-www-form-urlencoded") {
             Data("a=1&user[password]=\($0.escaped)&b=2".utf8)
         },

@@ -136,6 +136,39 @@ import Testing
         #expect(result["rows"].string?.contains("item") == true)
     }
 
+    @Test func bodySentAgainKeepsItsBytes() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.fallback { _ in .status(204) }
+        let body = Data("\u{FEFF}one\r\ntwo\r\n".utf8)
+        _ = try await inspected.manager.startRequest(
+            "POST", inspected.server.url("/lines"), body: .data(body, contentType: "text/plain"))
+        let result = try await PageBrowser.run("resend", inspected.address, folder: folder)
+        #expect(result["note"].string == "This is no field, as name: value: X-No-Colon here")
+        try await eventually { inspected.server.requests.count == 3 }
+        let sent = inspected.server.requests
+        #expect(sent[1].body == body && sent[2].body == Data("one\r\nthree\r\n".utf8))
+        #expect(sent[2].headers["X-Colon"] == "here")
+    }
+
+    @Test func remarksOfAFileAreShownWithItsBodies() async throws {
+        let posted = #"{"mimeType":"application/x-www-form-urlencoded","params":[{"name":"a","value":"1 2"}]}"#
+        let content = #"{"size":300000,"mimeType":"text/plain","text":"half","comment":"only the beginning was kept"}"#
+        let entry = """
+            {"startedDateTime":"2026-01-01T00:00:00.000Z","time":5,"timings":{},"request":{"method":"POST",\
+            "url":"http://a.test/","headers":[],"queryString":[],"postData":\(posted)},"response":{"status":200,\
+            "headers":[],"content":\(content),"_error":"connectionLost: gone"}}
+            """
+        try folder.write(Data(#"{"log":{"comment":"9 more","entries":[\#(entry)]}}"#.utf8), to: "a.har")
+        let command = try LatProcess(["inspect", folder.path(of: "a.har")])
+        let shown = try await PageBrowser.run("file", try #require(await command.lines(1).first), "1", folder: folder)
+        #expect(shown["body"].string?.contains("The file says of this body: only the beginning was kept.") == true)
+        #expect(shown["request"].string?.contains("a=1 2") == true)
+        #expect(shown["status"].string == "failed" && shown["hint"].string == "The file says: 9 more.")
+        #expect(shown["curl"].string?.contains("--data-raw 'a=1%202'") == true)
+        command.send(signal: 2)
+        #expect(await command.result.exitCode == 130)
+    }
+
     @Test func savedFileIsOpenedAgain() async throws {
         let inspected = try InspectedManager()
         inspected.server.fallback { _ in .json(#"{"name": "Ada Lovelace"}"#) }

@@ -323,6 +323,20 @@ import Testing
         try await eventually("the bytes within the limit") { inspected.inspector.calls.byteCount <= 4 << 20 }
     }
 
+    @Test func bodiesOfFailuresAndFormsCount() async throws {
+        let inspected = try InspectedManager(limits: Inspector.Limits(bytes: 4 << 20)) { $0.maxConnectionsPerHost = 2 }
+        let body = Data(repeating: 0x61, count: 40 << 10)
+        inspected.server.fallback { request in
+            request.method == "POST" ? .status(204) : .data(body, status: 404)
+        }
+        let (calls, manager) = (inspected.inspector.calls, inspected.manager)
+        for _ in 0..<200 { _ = try? await manager.startRequest("GET", inspected.server.url()) }
+        #expect((50...120).contains(calls.ids.count))
+        let files = [UploadFile(name: "f", fileName: "f.bin", data: body)]
+        for _ in 0..<200 { _ = try await manager.startRequest("POST", inspected.server.url(), files: files) }
+        #expect((50...120).contains(calls.ids.count) && calls.byteCount <= 4 << 20)
+    }
+
     @Test(arguments: ["_encoding", "encoding"])
     func binaryBodyOfAFileIsCopiedAsBytes(name: String) async throws {
         let recorder = HARRecorder()

@@ -163,7 +163,7 @@ struct DoctorReport {
     /// One object. Durations are in milliseconds, and unknown values are null.
     static func json(_ url: String?, _ steps: [DoctorStep]) -> JSONValue {
         [
-            "url": .text(url),
+            "url": .text(url.map { Secrets.standard.shown(url: $0) }),
             "healthy": .bool(exitCode(steps) == .success),
             "steps": .array(
                 steps.map { step in

@@ -238,7 +238,9 @@ struct DoctorExamination: Sendable {
                 name: "http", finding: "\(response.version) \(response.status) \(response.reason)",
                 duration: response.timings.firstByte)
             for name in ["Server", "Location", "Content-Type", "WWW-Authenticate"] {
-                if let value = response.headers[name] { step.details.append("\(name): \(value)") }
+                if let value = response.headers[name] {
+                    step.details.append("\(name): \(Secrets.standard.shown(value, of: name))")
+                }
             }
             switch response.status {
             case 400...499:
@@ -249,7 +251,7 @@ struct DoctorExamination: Sendable {
                 step.advice = "the connection works, but the server, or one behind it, fails: check its log"
             default: break
             }
-            return [step] + Self.clock(response.headers["Date"], between: sent, and: received)
+            return [step] + Self.clock(response.headers, between: sent, and: received)
         } catch {
             let message = (error as? NetworkError)?.message ?? "\(error)"
             return [
@@ -260,9 +262,11 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Compares the clocks. The server sets `Date` between the request and the response, in whole seconds.
-    static func clock(_ text: String?, between sent: Date, and received: Date) -> [DoctorStep] {
-        guard let date = text.flatMap(HTTPDate.parse) else { return [] }
+    /// Compares the clocks. The server sets `Date` between the request and the response, in whole seconds, or so many seconds
+    /// before as a cache on the way says in `Age` (RFC 9111 §5.1).
+    static func clock(_ headers: HTTPHeaders, between sent: Date, and received: Date) -> [DoctorStep] {
+        guard let made = headers["Date"].flatMap(HTTPDate.parse) else { return [] }
+        let date = made.addingTimeInterval(Double(headers["Age"].flatMap { UInt32($0) } ?? 0))
         let early = sent.timeIntervalSince(date) - 1
         let late = date.timeIntervalSince(received)
         let skew = max(early, late)

@@ -55,7 +55,12 @@ struct InspectCommand: Command {
 
     private func show(_ path: String, _ console: Console) async throws -> ExitCode {
         let content = try RequestContent.contents(of: path, "the HAR file ")
-        guard let har = try? JSONValue(parsing: content), har["log"]["entries"].array != nil else {
+        let har: JSONValue
+        do { har = try JSONValue(parsing: content) } catch {
+            throw UsageError(
+                "\(SafeText.line(path)) is not a HAR file: \((error as? NetworkError)?.message ?? "\(error)")")
+        }
+        guard har["log"]["entries"].array != nil else {
             throw UsageError("\(SafeText.line(path)) is not a HAR file: it is not JSON with a list log.entries")
         }
         let name = String(path.split(separator: "/").last ?? "")
@@ -111,6 +116,11 @@ struct InspectCommand: Command {
         advice.cancel()
         let isAdvised = (try? await advice.value) ?? false
         if session.programCount == 0, !isAdvised { console.complain(Self.advice(words[0])) }
+        if session.lostCount > 0 {
+            console.complain(
+                "not shown: \(TableReport.count(session.lostCount, "call")), which came faster than they could be sent, or "
+                    + "made room for newer ones")
+        }
         try save(session, console)
         guard !Task.isCancelled, session.callCount > 0, keepsPage || save == nil && console.errTerminal.isTerminal
         else {

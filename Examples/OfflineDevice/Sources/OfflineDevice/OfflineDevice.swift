@@ -17,7 +17,11 @@ struct OfflineDevice {
             let device = try Device(folder: arguments[0], station: arguments[1])
             let work = [Task { await device.watchReadings() }, Task { await device.watchStation() }]
             while let line = readLine() {
-                if let celsius = Double(line) { try await device.take(celsius) }
+                if let celsius = Double(line), celsius.isFinite {
+                    try await device.take(celsius)
+                } else {
+                    FileHandle.standardError.write(Data("this is no temperature: \(line)\n".utf8))
+                }
             }
             for task in work { task.cancel() }
             print("\(try await device.unsentCount) readings stay for the next start")

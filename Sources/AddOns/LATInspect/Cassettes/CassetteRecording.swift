@@ -87,10 +87,23 @@ final class CassetteRecording: Sendable {
             entry.response = state.response.map { redaction.response($0, body) }
             if state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
             if let error { entry.failure = redaction.failure(NetworkError(ending: error, nil)) }
+            if isReleased, state.socket == nil, !isWhole(state) {
+                entry.failure = .init(
+                    kind: .simulation,
+                    message: "the recorded body ends here, because the program that was recorded read no further; "
+                        + "record again with the mode all")
+            }
             state.socket?.complete(&entry, isEnded: error == nil && !isReleased)
             return entry
         }
         if let entry { deliver(entry) }
+    }
+
+    /// Whether a body has all of its bytes by its own length, although nobody has read its end.
+    private func isWhole(_ state: State) -> Bool {
+        guard let head = state.response else { return true }
+        return asked.method == "HEAD" || [204, 304].contains(head.status)
+            || head.headers["Content-Encoding"] == nil && head.headers["Content-Length"] == "\(state.byteCount)"
     }
 
     /// Passes a streamed body on, and records it.
@@ -122,7 +135,7 @@ final class CassetteRecording: Sendable {
 
         func abandon() { body.abandon() }
 
-        // Released before its end: what has come by then is the body.
+        // Released before its end, or just before the end was seen.
         deinit { recording.end(nil, isReleased: true) }
     }
 }

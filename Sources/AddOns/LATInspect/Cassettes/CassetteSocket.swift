@@ -64,6 +64,8 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
         var position = 0
         /// How many of its recorded messages the client has sent again.
         var sentCount = 0
+        /// How many of them are before `position`.
+        var skippedCount = 0
         var pongs: [[UInt8]] = []
         /// Whether the client has sent its close frame, and with which code.
         var hasClosed = false
@@ -160,9 +162,10 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
         if !state.pongs.isEmpty { return .deliver(ServerFrame.pong(state.pongs.removeFirst())) }
         // Skips the client's messages that it has sent again, and all of them once it has closed.
         while state.position < entry.messages.count, entry.messages[state.position].isSent,
-            state.hasClosed || isSent(state.position, state)
+            state.hasClosed || state.skippedCount < state.sentCount
         {
             state.position += 1
+            state.skippedCount += 1
         }
         guard state.position < entry.messages.count else {
             if state.hasClosed {
@@ -177,10 +180,6 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
         state.position += 1
         state.isOver = !message.content.isMessage
         return .deliver(ServerFrame.of(SecretsOfReplay(secrets: state.secrets).restored(message.content)))
-    }
-
-    private func isSent(_ position: Int, _ state: State) -> Bool {
-        entry.messages[...position].count { $0.isSent } <= state.sentCount
     }
 
     private func wait(_ state: inout State) -> Step {

@@ -15,6 +15,10 @@ struct HAREntry {
         var entries = record.exchanges.map(entry)
         let messages = socketMessages
         if !messages.isEmpty { entries[entries.count - 1]["_webSocketMessages"] = .array(messages) }
+        if !messages.isEmpty, record.messages.count < record.messageCount {
+            entries[entries.count - 1]["comment"] = .string(
+                "only the newest \(record.messages.count) of \(record.messageCount) messages were kept")
+        }
         return entries
     }
 

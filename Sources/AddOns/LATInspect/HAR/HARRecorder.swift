@@ -85,18 +85,19 @@ public final class HARRecorder: RequestAccessory, SentHeadObserver {
     public func data() throws -> Data {
         try core.read { state in
             var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
-            try Self.pieces(of: state) { bytes.append(contentsOf: $0) }
+            try Self.pieces(of: state, recorder.runningCount) { bytes.append(contentsOf: $0) }
             return bytes
         }
     }
 
-    /// Writes the file, whole or not at all, readable by its owner only.
+    /// Writes the file, whole or not at all, readable by its owner only. Calls that still run are not in it; a comment says
+    /// how many they are.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when it cannot be written.
     public func write(to path: String) throws {
         do {
             try core.read { state in
-                try AtomicFile.write(to: path) { write in try Self.pieces(of: state, write) }
+                try AtomicFile.write(to: path) { write in try Self.pieces(of: state, recorder.runningCount, write) }
             }
         } catch let error as SystemError {
             throw NetworkError(
@@ -115,8 +116,10 @@ public final class HARRecorder: RequestAccessory, SentHeadObserver {
     // MARK: The format
 
     /// The file, piece by piece.
-    private static func pieces(of state: State, _ use: (ArraySlice<UInt8>) throws -> Void) throws {
-        try use(Array(head(state.droppedCount).utf8)[...])
+    private static func pieces(
+        of state: State, _ running: Int, _ use: (ArraySlice<UInt8>) throws -> Void
+    ) throws {
+        try use(Array(head(state.droppedCount, running).utf8)[...])
         // Each entry begins with a comma.
         var isFirst = true
         func next(_ bytes: ArraySlice<UInt8>) throws {
@@ -128,10 +131,12 @@ public final class HARRecorder: RequestAccessory, SentHeadObserver {
         try use(Array("\n]}}\n".utf8)[...])
     }
 
-    private static func head(_ dropped: Int) -> String {
-        let comment =
-            dropped == 0
-            ? "" : ",\"comment\":\"\(dropped) entries were not kept: the limit of the recorder was reached\""
+    private static func head(_ dropped: Int, _ running: Int) -> String {
+        let words = [
+            dropped > 0 ? "\(dropped) entries were not kept: the limit of the recorder was reached" : nil,
+            running > 0 ? "\(running) calls were still running, and are not in this file" : nil,
+        ].compactMap(\.self)
+        let comment = words.isEmpty ? "" : ",\"comment\":\"\(words.joined(separator: "; "))\""
         return """
             {"log":{"version":"1.2","creator":{"name":"LATNetworking","version":"\(CurlTransport.version)"}\(comment),\
             "pages":[],"entries":[

@@ -1,4 +1,5 @@
 internal import LATNetworking
+internal import Synchronization
 
 /// A metric with its samples, ready to be written.
 struct MetricFamily {
@@ -115,11 +116,47 @@ struct MetricText {
     }
 }
 
+/// The counters of objects that may be released, closed or unreadable for a while. A total never falls, because Prometheus would
+/// take that for a restart and count the rest once more.
+struct KeptTotals {
+    private struct Key: Hashable {
+        let name: String
+        let owner: ObjectIdentifier
+    }
+
+    private var last: [Key: Int] = [:]
+    /// Of objects whose addresses others have now.
+    private var gone: [String: Int] = [:]
+
+    mutating func note(_ name: String, _ value: Int, of owner: AnyObject) {
+        let key = Key(name: name, owner: ObjectIdentifier(owner))
+        if let before = last[key], before > value { gone[name, default: 0] += before }
+        last[key] = value
+    }
+
+    func total(_ name: String) -> Int {
+        last.reduce(gone[name] ?? 0) { $0 + ($1.key.name == name ? $1.value : 0) }
+    }
+}
+
 /// The gauges of managers, read at each scrape.
 enum LoadFamilies {
-    static func families(of managers: [CentralRequestManager]) async -> [MetricFamily] {
+    static func families(
+        of managers: [CentralRequestManager], _ kept: borrowing Mutex<KeptTotals>
+    ) async -> [MetricFamily] {
+        let (unchecked, saved) = ("lat_client_certificates_unchecked", "lat_client_dictionary_saved_bytes")
         var loads: [CentralRequestManager.Load] = []
-        for manager in managers { loads.append(await manager.load) }
+        for manager in managers {
+            let load = await manager.load
+            loads.append(load)
+            kept.withLock {
+                $0.note(unchecked, load.uncheckedCertificates, of: manager)
+                $0.note(saved, Int(load.dictionarySavedBytes), of: manager)
+            }
+        }
+        func total(_ name: String) -> MetricSample {
+            MetricSample(value: .number(Double(kept.withLock { $0.total(name) })))
+        }
         guard !loads.isEmpty else { return [] }
         func gauge(_ name: String, _ help: String, _ value: (CentralRequestManager.Load) -> Int) -> MetricFamily {
             MetricFamily(
@@ -157,17 +194,13 @@ enum LoadFamilies {
             openConnections.merged,
             gauge("lat_client_transfers_running", "Transfers that have a connection or are getting one.", \.transfers),
             MetricFamily(
-                name: "lat_client_certificates_unchecked", kind: .counter,
+                name: unchecked, kind: .counter,
                 help: "Certificates that were accepted without a check for revocation (soft).",
-                samples: [
-                    MetricSample(value: .number(Double(loads.reduce(0) { $0 + $1.uncheckedCertificates })))
-                ]),
+                samples: [total(unchecked)]),
             MetricFamily(
-                name: "lat_client_dictionary_saved_bytes", kind: .counter, unit: "bytes",
+                name: saved, kind: .counter, unit: "bytes",
                 help: "Bytes that were not received because stored responses served as dictionaries.",
-                samples: [
-                    MetricSample(value: .number(Double(loads.reduce(0) { $0 + $1.dictionarySavedBytes })))
-                ]),
+                samples: [total(saved)]),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
             values(
                 "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit",
@@ -184,11 +217,18 @@ enum LoadFamilies {
 
 /// The numbers of outboxes, read at each scrape.
 enum OutboxFamilies {
-    static func families(of outboxes: [Outbox]) async -> [MetricFamily] {
+    static func families(of outboxes: [Outbox], _ kept: borrowing Mutex<KeptTotals>) async -> [MetricFamily] {
+        let (sent, failed) = ("lat_client_outbox_sent", "lat_client_outbox_failed")
         var loads: [Outbox.Load] = []
         for outbox in outboxes {
-            if let load = try? await outbox.load { loads.append(load) }
+            guard let load = try? await outbox.load else { continue }
+            loads.append(load)
+            kept.withLock {
+                $0.note(sent, load.sent, of: outbox)
+                $0.note(failed, load.failed, of: outbox)
+            }
         }
+        func total(_ name: String) -> Double { Double(kept.withLock { $0.total(name) }) }
         guard !loads.isEmpty else { return [] }
         func family(
             _ name: String, _ kind: MetricFamily.Kind, _ help: String, unit: String? = nil,
@@ -214,8 +254,8 @@ enum OutboxFamilies {
             family(
                 "lat_client_outbox_oldest_seconds", .gauge, "Age of the oldest entry that waits; 0 without one.",
                 unit: "seconds", [([], oldest / .seconds(1))]),
-            family("lat_client_outbox_sent", .counter, "Entries that were sent successfully.", [([], sum(\.sent))]),
-            family("lat_client_outbox_failed", .counter, "Attempts that failed.", [([], sum(\.failed))]),
+            family(sent, .counter, "Entries that were sent successfully.", [([], total(sent))]),
+            family(failed, .counter, "Attempts that failed.", [([], total(failed))]),
         ]
     }
 }

@@ -83,6 +83,7 @@ public final class Metrics: CallMeter {
     private let totals = ShardedCounts(MetricTotals.size)
     private let managers = Mutex(WeakList<CentralRequestManager>())
     private let outboxes = Mutex(WeakList<Outbox>())
+    private let keptTotals = Mutex(KeptTotals())
 
     /// Makes metrics that have counted nothing.
     public init() {}
@@ -225,8 +226,8 @@ public final class Metrics: CallMeter {
     /// - Parameter format: Default: the format that every version of Prometheus reads.
     public func text(_ format: Format = .prometheus) async -> String {
         var families = requestFamilies + MetricTotals.families(totals)
-        families += await LoadFamilies.families(of: managers.withLock(\.objects))
-        families += await OutboxFamilies.families(of: outboxes.withLock(\.objects))
+        families += await LoadFamilies.families(of: managers.withLock(\.objects), keptTotals)
+        families += await OutboxFamilies.families(of: outboxes.withLock(\.objects), keptTotals)
         return MetricText(format: format).text(families)
     }
 

@@ -21,7 +21,7 @@ struct CopyText {
     /// A comment above the text, such as that the body was cut.
     var note: String?
 
-    /// - Parameter request: The request with its fields as they were sent, and a body of bytes or none.
+    /// - Parameter request: The request with its fields as they were sent, and a body of bytes, a form of parts, or none.
     init(_ request: HTTPRequest, server: String? = nil, note: String? = nil) {
         var request = request
         // Leaves out the fields of the connection, and those that every client sets itself.
@@ -29,6 +29,8 @@ struct CopyText {
             name.hasPrefix(":")
                 || ["host", "content-length", "connection", "accept-encoding"].contains(name.lowercased())
         }
+        // It names the boundary of the form that was sent.
+        if case .multipart = request.body?.content { request.headers["Content-Type"] = nil }
         self.request = request
         self.server = server
         self.note = note
@@ -39,7 +41,7 @@ struct CopyText {
         case .curl where hasNUL, .httpie where hasNUL:
             comment("#") + "# This request has a NUL, which no argument of a command can hold.\n"
         case .curl: comment("#") + curl
-        case .httpie: comment("#") + (httpie ?? "# HTTPie has no notation for one of these fields.\n\(curl)")
+        case .httpie: comment("#") + (httpie ?? "# HTTPie has no notation for a part of this request.\n\(curl)")
         case .swift: comment("//") + swift
         case .entity: comment("//") + entity
         }
@@ -81,8 +83,9 @@ struct CopyText {
         return piped(CurlCommand(.run).text(of: request))
     }
 
-    /// `nil` for fields that cannot be written: HTTPie removes a backslash before `:`, `;`, `=` and `@`.
+    /// `nil` for a form of parts, and for fields that cannot be written: HTTPie removes a backslash before `:`, `;`, `=` and `@`.
     private var httpie: String? {
+        if case .multipart = request.body?.content { return nil }
         let isLost = request.headers.contains { field in
             zip(field.value.utf8, field.value.utf8.dropFirst()).contains {
                 $0 == UInt8(ascii: "\\") && ":;=@".utf8.contains($1)
@@ -159,18 +162,34 @@ struct CopyText {
     private var swift: String {
         var arguments = ["\(literal(request.method.rawValue)), \(literal(request.url))"]
         var headers = request.headers
-        if let body {
+        if let bodyLiteral {
             headers["Content-Type"] = nil
-            arguments.append("body: \(bodyLiteral(body))")
+            arguments.append("body: \(bodyLiteral)")
         }
         if !headers.isEmpty { arguments.append("headers: \(dictionary(of: headers, indent: "    "))") }
         return "let response = try await central.startRequest(\n    \(arguments.joined(separator: ",\n    ")))\n"
     }
 
-    private func bodyLiteral(_ body: Data) -> String {
+    private var bodyLiteral: String? {
+        if case .multipart(let files)? = request.body?.content {
+            return ".multipart([\(files.map(literal).joined(separator: ", "))])"
+        }
+        guard let body else { return nil }
         let type = type.map { ", contentType: \(literal($0))" } ?? ""
         return bodyText.map { ".data(Data(\(literal($0)).utf8)\(type))" }
             ?? ".data(Data(base64Encoded: \(literal(body.base64EncodedString())))!\(type))"
+    }
+
+    private func literal(_ part: UploadFile) -> String {
+        let content =
+            switch part.source {
+            case .path(let path): "path: \(literal(path))"
+            case .data(let data): "data: Data(\(literal(String(decoding: data, as: UTF8.self))).utf8)"
+            case .stream: "data: Data()"
+            }
+        let (name, type) = (part.fileName, part.contentType)
+        return "UploadFile(name: \(literal(part.name))" + (name.map { ", fileName: \(literal($0))" } ?? "")
+            + ", \(content)" + (type.map { ", contentType: \(literal($0))" } ?? "") + ")"
     }
 
     private var entity: String {
@@ -181,7 +200,7 @@ struct CopyText {
         let query = Self.parameters(of: request.url.firstIndex(of: "?").map { request.url[$0...].dropFirst() } ?? "")
         // A row has no query, so that of its call has to be parameters.
         let row = query == nil ? nil : server
-        let parameters = row != nil || asks && body == nil ? query ?? [] : []
+        let parameters = row != nil || asks && bodyLiteral == nil ? query ?? [] : []
         lines.append("struct \(name): RequestEntity {")
         if let row {
             lines.append("    // {name} in the row's path takes the parameter or property of that name.")
@@ -192,14 +211,13 @@ struct CopyText {
             let path = url.replacing("{", with: "%7B").replacing("}", with: "%7D")
             lines.append("    static let route = Route(\(method), url: \(literal(String(path))))")
         }
-        var own: String?
-        if let body {
+        var own = bodyLiteral
+        if own != nil {
             headers["Content-Type"] = nil
             if !asks, parameters.isEmpty, let content = bodyParameters {
+                own = nil
                 lines += self.parameters(content.members)
                 if content.isForm { options.append("parameterEncoding: .form") }
-            } else {
-                own = bodyLiteral(body)
             }
         } else if !asks, !parameters.isEmpty {
             // Without it, the parameters would be the body.

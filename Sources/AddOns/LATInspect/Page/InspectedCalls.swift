@@ -54,6 +54,8 @@ final class InspectedCalls: Sendable {
         let reader: Reader
         var ids: [UInt64] = []
         var known: Set<UInt64> = []
+        /// How many calls were removed before the reader has got their newest state.
+        var missed = 0
     }
 
     private struct State {
@@ -64,6 +66,8 @@ final class InspectedCalls: Sendable {
         var bytes = 0
         var count: UInt64 = 0
         var changes: [Int: Changes] = [:]
+        /// The calls that their programs could not pass on.
+        var missed = 0
         var nextReader = 0
         /// The names of the processes of a session by the upper bits of the identifiers of their calls.
         var programs: [UInt64: String] = [:]
@@ -116,8 +120,8 @@ final class InspectedCalls: Sendable {
             kept.collector?.note(event)
             kept.version += 1
             Self.note(id, &state)
-            guard case .finished(let result) = event.kind else { return false }
-            let bodies = Self.size(of: event.call.request.body) + ((try? result.get())?.body.data?.count ?? 0)
+            guard case .finished = event.kind else { return false }
+            let bodies = kept.collector?.bodyByteCount ?? 0
             kept.weight += bodies
             state.bytes += bodies
             if bodies <= Self.heavyWeight { trim(&state) }
@@ -168,10 +172,6 @@ final class InspectedCalls: Sendable {
         }
     }
 
-    private static func size(of body: HTTPBody?) -> Int {
-        if case .data(let data) = body?.content { data.count } else { 0 }
-    }
-
     private static func note(_ id: UInt64, _ state: inout State) {
         guard !state.changes.isEmpty else { return }
         for number in state.changes.keys where state.changes[number]?.known.insert(id).inserted == true {
@@ -191,7 +191,9 @@ final class InspectedCalls: Sendable {
             let id = state.order[state.first]
             state.first += 1
             state.bytes -= state.calls.removeValue(forKey: id)?.weight ?? 0
-            for number in state.changes.keys { state.changes[number]?.known.remove(id) }
+            for number in state.changes.keys where state.changes[number]?.known.remove(id) != nil {
+                state.changes[number]?.missed += 1
+            }
         }
         if state.first > 1024, state.first > state.order.count / 2 {
             state.order.removeFirst(state.first)
@@ -260,6 +262,19 @@ final class InspectedCalls: Sendable {
         }
     }
 
+    /// How many calls were removed before the reader has got their newest state, since it asked last.
+    func missed(by reader: Reader) -> Int {
+        state.withLock { state in
+            defer { state.changes[reader.number]?.missed = 0 }
+            return state.changes[reader.number]?.missed ?? 0
+        }
+    }
+
+    func noteMissed(_ count: Int) { state.withLock { $0.missed += count } }
+
+    /// How many calls there were that are not kept.
+    var lostCount: Int { state.withLock { $0.missed + Int(clamping: $0.count) - $0.calls.count } }
+
     func wakeReaders() {
         state.withLock { state in
             for changes in state.changes.values { changes.reader.wake() }
@@ -278,7 +293,8 @@ final class InspectedCalls: Sendable {
 
 extension CallRecord {
     fileprivate var bodyWeight: Int {
-        let bodies = exchanges.flatMap { [$0.request.body, $0.response?.body] } + [request.body, response?.body]
+        let answers = exchanges.map { $0.response?.body ?? $0.failure?.response?.body }
+        let bodies = exchanges.map(\.request.body) + answers + [request.body, response?.body]
         return bodies.reduce(0) { sum, body in
             switch body?.content {
             case .text(let text): sum + text.utf8.count

@@ -57,7 +57,12 @@ extension CopyText {
         if let body = sent.body {
             let shown = body.shown
             note = shown.note
-            if !shown.bytes.isEmpty { request.body = .data(shown.bytes, contentType: shown.type) }
+            if case .parts(let parts) = body.content {
+                request.body = .multipart(
+                    parts.map { UploadFile($0.name, $0.text, fileName: $0.fileName, contentType: $0.contentType) })
+            } else if !shown.bytes.isEmpty {
+                request.body = .data(shown.bytes, contentType: shown.type)
+            }
         }
         self.init(request, server: record.row?.server, note: note)
     }
@@ -73,13 +78,48 @@ extension CopyText {
             copied.headers.append(name, value)
         }
         let posted = entry["postData"]
-        if let text = posted["text"].string {
-            // Our own files have `_encoding`, because HAR 1.2 has no field for it here. Other programs write `encoding`.
-            let encoding = posted["_encoding"].string ?? posted["encoding"].string
-            let data = encoding == "base64" ? Data(base64Encoded: text) : nil
-            copied.body = .data(data ?? Data(text.utf8), contentType: posted["mimeType"].string)
+        copied.body = posted.flatMap(body)
+        let text = CopyText(copied, note: posted["comment"].string.map { "The file says of this body: \($0)." })
+        return LoopbackServer.Response("text/plain; charset=utf-8", Data(text.text(as: form).utf8))
+    }
+
+    private static func body(of posted: JSONValue) -> HTTPBody? {
+        let (type, text) = (posted["mimeType"].string, posted["text"].string)
+        let parts = (posted["params"].array ?? []).map { part in
+            UploadFile(
+                part["name"].string ?? "", part["value"].string, fileName: part["fileName"].string,
+                contentType: part["contentType"].string)
         }
-        return LoopbackServer.Response("text/plain; charset=utf-8", Data(CopyText(copied).text(as: form).utf8))
+        // The text of a form of parts has its bytes, which begin with the boundary, or only sums the parts up.
+        let isForm = MediaType.plainEssence(of: type) == "multipart/form-data"
+        if isForm, !parts.isEmpty, text?.hasPrefix("--") != true { return .multipart(parts) }
+        // In HAR 1.2 a form has `params` in place of the text.
+        guard let text = text ?? (parts.isEmpty ? nil : parts.formText) else { return nil }
+        // Our own files have `_encoding`, because HAR 1.2 has no field for it here. Other programs write `encoding`.
+        let encoding = posted["_encoding"].string ?? posted["encoding"].string
+        let data = encoding == "base64" ? Data(base64Encoded: text) : nil
+        return .data(data ?? Data(text.utf8), contentType: type)
+    }
+}
+
+extension UploadFile {
+    /// A part of a copied form: a file whose content is not kept is read by its name.
+    fileprivate init(_ name: String, _ text: String?, fileName: String?, contentType: String?) {
+        if let text {
+            self.init(name: name, fileName: fileName, data: Data(text.utf8), contentType: contentType)
+        } else {
+            self.init(name: name, fileName: fileName, path: fileName ?? name, contentType: contentType)
+        }
+    }
+}
+
+extension [UploadFile] {
+    /// The parts as `application/x-www-form-urlencoded`.
+    fileprivate var formText: String {
+        map { part in
+            let value = if case .data(let data) = part.source { String(decoding: data, as: UTF8.self) } else { "" }
+            return "\(part.name.percentEncodedComponent)=\(value.percentEncodedComponent)"
+        }.joined(separator: "&")
     }
 }
 
@@ -97,7 +137,7 @@ extension LoopbackServer.Request {
 /// The HAR file that the page saves: the entries of the records, each with `_call`, which groups them and has all else that the
 /// page shows, so that the file looks the same when it is opened again.
 enum PageHAR {
-    static func data(of ids: [UInt64], _ calls: InspectedCalls) -> Data {
+    static func data(of ids: [UInt64], _ calls: InspectedCalls, comment: String? = nil) -> Data {
         let entries = ids.flatMap { id -> [JSONValue] in
             guard let (record, number) = calls.record(id) else { return [] }
             let call = about(record, number, calls.program(of: id))
@@ -108,7 +148,8 @@ enum PageHAR {
             }
         }
         let creator: JSONValue = ["name": "LATInspect", "version": .string(CurlTransport.version)]
-        let log: JSONValue = ["version": "1.2", "creator": creator, "entries": .array(entries)]
+        var log: JSONValue = ["version": "1.2", "creator": creator, "entries": .array(entries)]
+        if let comment { log["comment"] = .string(comment) }
         return (try? (["log": log] as JSONValue).data()) ?? Data()
     }
 

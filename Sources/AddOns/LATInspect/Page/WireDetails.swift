@@ -143,7 +143,8 @@ extension CallRecord.Body {
                 let title = [part.name, part.fileName.map { "file \($0)" }, part.contentType].compactMap(\.self)
                 return "--- \(title.joined(separator: ", "))\n\(part.text ?? "(not kept)")"
             }
-            return (Data(text.joined(separator: "\n").utf8), "text/plain", "A form, part by part.")
+            let title = "A form, part by part." + (note.map { " \($0)" } ?? "")
+            return (Data(text.joined(separator: "\n").utf8), "text/plain", title)
         }
     }
 }

@@ -52,6 +52,20 @@ struct CallCollector: Sendable {
     private var streamedByteCount = 0
     /// The number of bytes that are kept of streamed bodies and messages.
     var keptByteCount: Int { streamedByteCount + live.byteCount }
+    /// The bytes of the bodies that the events hold: of the last request, and of all answers.
+    var bodyByteCount: Int {
+        var answers = exchanges.compactMap(\.answer)
+        // What came from the network is the answer of the last exchange, too.
+        if let result = ending?.0, exchanges.isEmpty || (try? result.get()).map({ $0.source != .network }) == true {
+            answers.append(result)
+        }
+        return answers.reduce(Self.byteCount(of: (exchanges.last?.request ?? call.request).body)) { sum, answer in
+            switch answer {
+            case .success(let response): sum + (response.body.data?.count ?? 0)
+            case .failure(let error): sum + (error.response?.body.data?.count ?? 0)
+            }
+        }
+    }
     private var lastEvent = Duration.zero
 
     init(_ call: ObservedCall, _ capture: BodyCapture) {
@@ -104,6 +118,7 @@ struct CallCollector: Sendable {
             faults.append(CallRecord.Fault(fault, at: event.offset, hop: event.hop))
         case .finished(let result):
             ending = (result, event.offset)
+            if case .success = result { live.end(at: event.offset) }
             // The end of an attempt that was outrun may be reported later.
             let hasWinner = waits.contains { $0.reason == "hedge" } && exchanges.contains { $0.isAnswered }
             for index in exchanges.indices where hasWinner && exchanges[index].answer == nil {
@@ -117,14 +132,23 @@ struct CallCollector: Sendable {
         }
     }
 
+    private static func byteCount(of body: HTTPBody?) -> Int {
+        switch body?.content {
+        case .data(let data): data.count
+        case .multipart(let parts):
+            parts.reduce(0) { sum, part in if case .data(let data) = part.source { sum + data.count } else { sum } }
+        case .parameters, .encoded, .file, .stream, nil: 0
+        }
+    }
+
     private static let abandoned = NetworkError(
         .cancelled, message: "another attempt was answered first, so this one was cancelled")
 
     /// A stream whose status is no success is read by the call itself, and its error has the body.
     private mutating func keepBody(ofFailure result: Result<HTTPResponse, NetworkError>) {
-        guard case .failure(let error) = result, let response = error.response, response.body.data != nil,
+        guard case .failure(let error) = result, let response = error.response, let body = response.body.data,
             let last = exchanges.indices.last, case .success(let head)? = exchanges[last].answer,
-            head.body.isStream, head.status == response.status
+            head.body.isStream, head.status == response.status, body.count >= streamed.size
         else { return }
         exchanges[last].answer = .success(response)
     }
@@ -238,6 +262,12 @@ struct CallCollector: Sendable {
             {
                 streaming = (ending?.1 ?? lastEvent) - end
                 if ending != nil || streamed.size > 0 { read = streamed }
+                // A status is no fault of the body, and a call that waits has read it.
+                if case .failure(let error)? = ending?.0, error.kind != .httpStatus,
+                    !waits.contains(where: { $0.start > end })
+                {
+                    recorded.failure = failure(error, &redactor)
+                }
             }
             timings = response.timings
             recorded.response = self.response(response, read, &redactor)

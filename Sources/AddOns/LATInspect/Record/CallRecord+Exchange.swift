@@ -17,7 +17,7 @@ extension CallRecord {
         public var request: Request
         /// The response; `nil` when there was none.
         public var response: Response?
-        /// Why there was no response.
+        /// Why there was no response, or why its body ended early.
         public var failure: Failure?
         /// The stages; `nil` as long as there is neither a response nor a failure.
         public var stages: Stages?

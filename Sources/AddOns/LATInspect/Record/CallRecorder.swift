@@ -65,6 +65,9 @@ public final class CallRecorder: RequestAccessory {
         shards.flatMap { $0.calls.withLock { Array($0.values) } }.sorted { $0.call.id < $1.call.id }.map { $0.record() }
     }
 
+    /// How many calls run now.
+    var runningCount: Int { shards.reduce(0) { $0 + $1.calls.withLock(\.count) } }
+
     private func shard(_ id: UInt64) -> Shard { shards[Int(id % UInt64(shards.count))] }
 
     /// Begins the record of a call.

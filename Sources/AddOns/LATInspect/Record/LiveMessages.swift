@@ -37,6 +37,12 @@ struct LiveMessages: Sendable {
         self.splitter = splitter
     }
 
+    /// The body is complete.
+    mutating func end(at time: Duration) {
+        guard let kind = splitter?.kind, let last = splitter?.end() else { return }
+        add(kind, last.bytes, size: last.size, isSent: false, at: time)
+    }
+
     mutating func add(_ kind: CallRecord.Message.Kind, _ bytes: Data, size: Int? = nil, isSent: Bool, at time: Duration)
     {
         let beginning = Data(bytes.prefix(Self.messageLimit))
@@ -116,6 +122,13 @@ struct MessageSplitter: Sendable {
             lineIsEmpty = true
         }
         return messages
+    }
+
+    /// The last line needs no line feed. An event needs its empty line.
+    mutating func end() -> (bytes: Data, size: Int)? {
+        guard kind == .line, size > 0 else { return nil }
+        defer { (message, size) = (Data(), 0) }
+        return (message, size)
     }
 
     private mutating func append(_ byte: UInt8) {

@@ -28,6 +28,8 @@ package final class InspectorSession: Sendable {
     /// How many programs have opened their inspector.
     package var programCount: Int { Int(state.value.withLock(\.programs)) }
     package var callCount: Int { calls.ids.count }
+    /// How many calls are not shown: they came faster than they could be sent, or newer ones took their places.
+    package var lostCount: Int { calls.lostCount }
 
     /// Serves the page, and listens for programs.
     ///
@@ -84,7 +86,11 @@ package final class InspectorSession: Sendable {
     }
 
     /// All calls as a HAR file, which `lat inspect FILE` shows as the page does.
-    package func har() -> Data { PageHAR.data(of: calls.ids, calls) }
+    package func har() -> Data {
+        let lost = lostCount
+        return PageHAR.data(
+            of: calls.ids, calls, comment: lost > 0 ? "\(lost) more calls were made, which were not kept" : nil)
+    }
 
     // MARK: Threads
 
@@ -151,6 +157,7 @@ package final class InspectorSession: Sendable {
 
     private static func take(_ line: Data, _ number: UInt64, _ calls: InspectedCalls, _ decoder: JSONDecoder) {
         guard let message = try? decoder.decode(SessionMessage.self, from: line) else { return }
+        if let missed = message.missed { calls.noteMissed(missed) }
         if let program = message.program { calls.setProgram(program, number) }
         guard var record = message.record, record.id < 1 << SessionMessage.processShift else { return }
         record.id |= number << SessionMessage.processShift

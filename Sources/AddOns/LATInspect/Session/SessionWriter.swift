@@ -10,6 +10,8 @@ internal import Synchronization
 struct SessionMessage: Codable {
     var program: String?
     var record: CallRecord?
+    /// How many calls were made faster than they could be sent, and are gone.
+    var missed: Int?
 
     /// The identifiers of calls have fewer bits than this. The bits above hold the number of the process. JavaScript has 53.
     static let processShift: UInt64 = 40
@@ -80,13 +82,18 @@ final class SessionWriter: ProcessExitObserver, Sendable {
     @discardableResult
     private func sendChanges() -> Int {
         socket.withLock { socket in
-            var size = 0
+            var (size, missed) = (0, 0)
             while socket >= 0, case let ids = calls.changes(for: reader, limit: 250), !ids.isEmpty {
                 for id in ids {
-                    guard let record = calls.record(id)?.record else { continue }
+                    guard let record = calls.record(id)?.record else {
+                        missed += 1
+                        continue
+                    }
                     size += Self.send(SessionMessage(record: record), on: &socket)
                 }
             }
+            missed += calls.missed(by: reader)
+            if missed > 0 { size += Self.send(SessionMessage(missed: missed), on: &socket) }
             return size
         }
     }
@@ -100,6 +107,10 @@ final class SessionWriter: ProcessExitObserver, Sendable {
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else if count == 0 || errno != EINTR {
+                if errno == EAGAIN {
+                    RequestLog.standardError(
+                        "lat inspect has not read for 2 seconds, so it shows no further calls of this program")
+                }
                 close(socket)
                 socket = -1
                 return 0

@@ -28,7 +28,7 @@ extension Redactor {
         if Self.isCompressed(data, coding) { return .compressed }
         let mediaType = MediaType.plainEssence(of: type)
         if mediaType == "multipart/form-data", let boundary = Self.boundary(type) {
-            return .parts(parts(data, boundary))
+            return .parts(parts(data, boundary, isTruncated: isTruncated))
         }
         guard let text = Self.text(data, type, isTruncated: isTruncated) else { return .bytes(self.data(data)) }
         return .text(mediaType == "application/x-www-form-urlencoded" ? form(text) : self.text(text))
@@ -115,20 +115,26 @@ extension Redactor {
     }
 
     /// The parts of a multipart body that was given as bytes.
-    private mutating func parts(_ data: Data, _ boundary: String) -> [RedactedBody.Part] {
-        Self.sections(data, boundary).dropFirst().compactMap { section in
-            let section = String(decoding: section.dropFirst(boundary.utf8.count + 2), as: UTF8.self)
-            guard !section.hasPrefix("--"), let blank = section.firstRange(of: "\r\n\r\n") else { return nil }
-            let head = section[..<blank.lowerBound]
-            var content = String(section[blank.upperBound...])
-            if content.hasSuffix("\r\n") { content = String(content.dropLast()) }
+    private mutating func parts(_ data: Data, _ boundary: String, isTruncated: Bool) -> [RedactedBody.Part] {
+        let sections = Self.sections(data, boundary)
+        return sections.enumerated().dropFirst().compactMap { index, section in
+            let section = section.dropFirst(boundary.utf8.count + 2)
+            guard !section.starts(with: "--".utf8), let blank = section.firstRange(of: Data("\r\n\r\n".utf8)) else {
+                return nil
+            }
+            let head = String(decoding: section[..<blank.lowerBound], as: UTF8.self)[...]
+            var content = Data(section[blank.upperBound...])
+            if content.suffix(2).elementsEqual("\r\n".utf8) { content = content.dropLast(2) }
             let parameters = FileName.parameters(of: Self.field("content-disposition", in: head) ?? "")
             let name = parameters.first { $0.name == "name" }?.value ?? ""
             let fileName = parameters.first { $0.name == "filename" }?.value
+            let type = Self.field("content-type", in: head)
+            // A secret that is not text is remembered, too.
+            let shown = Self.text(content, type, isTruncated: isTruncated && index == sections.count - 1)
+            let text = self.content(name, shown ?? String(decoding: content, as: UTF8.self))
             return RedactedBody.Part(
                 name: self.text(name), fileName: fileName.map { self.text($0) },
-                contentType: Self.field("content-type", in: head).map { self.text($0) },
-                text: self.content(name, content))
+                contentType: type.map { self.text($0) }, text: shown == nil ? nil : text)
         }
     }
 

@@ -21,22 +21,26 @@ public struct Secrets: Hashable, Sendable {
     /// The usual names.
     ///
     /// Fields: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`,
-    /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`. Parameters: `access_token`,
+    /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-XSRF-Token`, `X-Amz-Security-Token`, `X-Vault-Token`,
+    /// `Private-Token`, `Job-Token`, `X-Auth-Key`, `X-Functions-Key`, `X-RapidAPI-Key`, `X-Shopify-Access-Token`,
+    /// `Ocp-Apim-Subscription-Key`. Parameters: `access_token`,
     /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passcode`, `passwd`, `pwd`,
-    /// `passphrase`, `secret`, `client_secret`, `client_assertion`, `device_code`, `user_code`, `code_verifier`, `api_key`, `private_key`,
-    /// `session_id`, `signature`, `sig`, `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`; `code` and `key` in
-    /// queries and forms, but not in JSON.
+    /// `passphrase`, `secret`, `client_secret`, `client_assertion`, `device_code`, `user_code`, `code_verifier`, `api_key`,
+    /// `private_key`, `session_id`, `signature`, `sig`, `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`;
+    /// `code`, `key`, `assertion` and `SAMLResponse` in queries and forms, but not in JSON.
     public static let standard = Secrets(
         headers: [
             "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
-            "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-Amz-Security-Token",
+            "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-XSRF-Token", "X-Amz-Security-Token", "X-Vault-Token",
+            "Private-Token", "Job-Token", "X-Auth-Key", "X-Functions-Key", "X-RapidAPI-Key", "X-Shopify-Access-Token",
+            "Ocp-Apim-Subscription-Key",
         ],
         parameters: [
             "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passcode",
             "passwd", "pwd", "passphrase", "secret", "client_secret", "client_assertion", "device_code", "user_code",
             "code_verifier", "api_key", "private_key", "session_id", "signature", "sig",
             "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
-        ], formParameters: ["code", "key"])
+        ], formParameters: ["code", "key", "assertion", "samlresponse"])
 
     /// Makes a list of names, by default empty.
     public init(headers: [String] = [], parameters: [String] = []) {
@@ -88,8 +92,8 @@ public struct Secrets: Hashable, Sendable {
         Self.parts(of: name).map(Self.plain).contains { parameters.contains($0) || formParameters.contains($0) }
     }
 
-    /// Whether a member of JSON of this name holds a secret; like ``contains(parameter:)``, but `code` and `key` of the
-    /// standard list do not. The name of a secret header field is one too: messages of a WebSocket carry credentials as
+    /// Whether a member of JSON of this name holds a secret; like ``contains(parameter:)``, but `code` and the others
+    /// of the standard list for forms only do not. The name of a secret header field is one too: messages of a WebSocket carry credentials as
     /// `{"Authorization": "Bearer …"}`, since they have no fields.
     public func contains(member name: String) -> Bool {
         let plain = Self.parts(of: name).map(Self.plain)

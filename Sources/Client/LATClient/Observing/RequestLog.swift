@@ -211,7 +211,12 @@ public struct RequestLog: RequestAccessory {
 
     private func text(_ line: String, _ headers: [(name: String, value: String)], _ body: String?) -> String {
         let head = ([line] + headers.map { "\($0.name): \($0.value)" }).map { URLText.visible($0) }
-        return (head + (body.map { ["", $0] } ?? [])).joined(separator: "\n")
+        // The lines and tabs of a body stay. A terminal may act on its other control characters.
+        let shown = body?.unicodeScalars.reduce(into: "") { text, scalar in
+            let isShown = !scalar.controlsTerminal || scalar == "\n" || scalar == "\t"
+            text += isShown ? String(scalar) : scalar.escaped(asASCII: true)
+        }
+        return (head + (shown.map { ["", $0] } ?? [])).joined(separator: "\n")
     }
 
     /// How much more than the limit is read, so that a secret at the limit has its name and its end.

@@ -41,7 +41,8 @@ const read = (value, readers) => Object.fromEntries(
   Object.entries(readers).map(([name, take]) => [name, take(value?.[name])]).filter(([, taken]) => taken != null));
 const all = (take, ...names) => Object.fromEntries(names.map(name => [name, take]));
 const fields = value => objects(value).map(field => ({ name: word(field.name) ?? '', value: word(field.value) ?? '' }));
-const content = value => object(value) && read(value, { ...all(text, 'mimeType', 'text', 'encoding', '_encoding'), size: number });
+const params = value => objects(value).map(one => read(one, all(word, 'name', 'value', 'fileName', 'contentType')));
+const content = value => object(value) && read(value, { ...all(text, 'mimeType', 'text', 'encoding', '_encoding', 'comment'), size: number, params });
 
 const message = { ...all(word, 'httpVersion', 'statusText', 'method', 'url', '_error'), ...all(number, 'status', 'bodySize') };
 const known = {
@@ -71,12 +72,12 @@ function socket(raw, start) {
 
 function callOf(own, entries, raw, id, place) {
   const first = entries[0], last = entries.at(-1), { startedDateTime, request } = first, start = Date.parse(startedDateTime);
-  const { status, content, _error } = last.response ?? {}, state = status ? 'done' : 'failed';
+  const { status, content, _error } = last.response ?? {}, error = last._error ?? _error, state = status && !error ? 'done' : 'failed';
   const offset = entry => Date.parse(entry.startedDateTime) - start;
   const end = Math.max(...entries.map(entry => offset(entry) + (entry.time ?? 0)));
   return {
     number: place, startedDateTime, method: request?.method ?? '?', url: request?.url ?? '', state,
-    status: status || null, error: last._error ?? _error, errorKind: status ? undefined : state,
+    status: status || null, error, errorKind: state === 'done' ? undefined : state,
     source: last._fromCache ?? 'network', duration: Number.isFinite(end) ? end : first.time ?? 0,
     requestSize: request?.bodySize ?? -1, responseSize: content?.size ?? -1, mediaType: content?.mimeType ?? '',
     spans: entries.flatMap((entry, index) => spansOf(entry.timings, Math.max(0, offset(entry)) || 0, { attempt: entry._attempt ?? 1,
@@ -112,12 +113,13 @@ export function callsOf(file, limit = Infinity) {
     if (wrong > before) strange += 1;
     return taken;
   }), entries, id, place));
-  return { calls, count: groups.length, note: noteOf(groups.length, calls.length, strange) };
+  return { calls, count: groups.length, note: noteOf(groups.length, calls.length, strange, har.log.comment) };
 }
 
-function noteOf(all, shown, strange) {
+function noteOf(all, shown, strange, comment) {
   const words = all ? [] : ['The file has no calls.'];
   if (all > shown) words.push(`The file has ${count(all)} calls; only the last ${count(shown)} are shown.`);
+  if (typeof comment === 'string' && comment) words.push(`The file says: ${comment}.`);
   if (strange) words.push(`Entries that are not as HAR 1.2 says: ${count(strange)}. They are shown as far as they can be read.`);
   return words.join(' ');
 }
@@ -127,11 +129,17 @@ export const fieldsOf = entry => ({
 });
 
 export function bytesOf(entry, side) {
-  const { mimeType: type, text, size, encoding, _encoding } = (side === 'request' ? entry.request?.postData : entry.response?.content) ?? {};
-  if (typeof text !== 'string') return { bytes: new Uint8Array(), type, note: size > 0 ? 'The file does not hold this body.' : undefined };
-  let note;
+  const { mimeType: type, text, size, encoding, _encoding, comment, params = [] } =
+    (side === 'request' ? entry.request?.postData : entry.response?.content) ?? {};
+  let note = comment && `The file says of this body: ${comment}.`;
+  if (typeof text !== 'string') {
+    // In HAR 1.2 a form has `params` in place of the text.
+    const lines = params.map(({ name = '', value = '', fileName }) => `${name}=${fileName == null ? value : `@${fileName} ${value}`}`);
+    if (lines.length) return { bytes: new TextEncoder().encode(lines.join('\n')), type, note: note ?? 'A form, part by part.' };
+    return { bytes: new Uint8Array(), type, note: note ?? (size > 0 ? 'The file does not hold this body.' : undefined) };
+  }
   try {
-    if ((_encoding ?? encoding) === 'base64') return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type };
+    if ((_encoding ?? encoding) === 'base64') return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type, note };
   } catch { note = 'The file declares base64, but this text is not base64.'; }
   return { bytes: new TextEncoder().encode(text), type, note };
 }

@@ -17,12 +17,17 @@ export function resendForm({ method, url, headers }, { bytes, type }, place, sen
   fields.value = lines.join('\n');
   body.value = text ?? '';
   body.hidden = text === null;
+  const before = body.value;
+  const complain = words => set(note, { hidden: false }, words);
   async function submit() {
-    const list = fields.value.split('\n').map(line => /^\s*([^:\s]+)\s*:\s?(.*)$/.exec(line)?.slice(1)).filter(Boolean);
-    const base64 = text === null ? btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join('')) : undefined;
-    const response = await send(JSON.stringify({ ...place, method: verb.value.trim(), url: address.value.trim(), headers: list, body: body.value, base64 }))
+    const written = fields.value.split('\n').filter(line => line.trim()), list = written.map(line => /^\s*([^:\s]+)\s*:\s?(.*)$/.exec(line)?.slice(1));
+    if (list.includes(undefined)) return complain(`This is no field, as name: value: ${written[list.indexOf(undefined)]}`);
+    // A text area has line feeds only, and no byte order mark: what was not changed is sent as its bytes.
+    const base64 = body.value === before ? btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join('')) : undefined;
+    const changed = text?.includes('\r\n') ? body.value.replaceAll('\n', '\r\n') : body.value;
+    const response = await send(JSON.stringify({ ...place, method: verb.value.trim(), url: address.value.trim(), headers: list, body: changed, base64 }))
       .catch(() => null);
-    if (!response?.ok) return set(note, { hidden: false }, await response?.text() ?? 'The program does not answer.');
+    if (!response?.ok) return complain(await response?.text() ?? 'The program does not answer.');
     dialog.close();
     toast('Sent; the call is at the end of the list');
   }
