@@ -81,8 +81,8 @@ final class IndexHandle {
     /// The file being opened. It stays set until a file is opened successfully.
     private var damagedFile: FileIdentity?
 
-    /// Closes the index and returns its file, to be set aside as damaged.
-    func takeDamagedFile() -> FileIdentity? {
+    /// Closes the index and returns its file, to be set aside.
+    func takeFile() -> FileIdentity? {
         let file = open?.file ?? damagedFile
         close()
         damagedFile = nil
