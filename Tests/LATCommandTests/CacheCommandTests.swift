@@ -77,6 +77,26 @@ import Testing
         #expect(missing.exitCode == 2 && missing.err.contains("there is no folder nowhere"))
     }
 
+    @Test(arguments: [["--older-than", "30m"], ["--prefix", "v"], ["--prefix", "h"]])
+    func clearKeepsTheAppsValues(_ selection: [String]) async throws {
+        let folder = try TemporaryDirectory()
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 0
+        let store = try DiskStore(directory: folder.path(of: "cache"), options: options)
+        let hourAgo = Date(timeIntervalSinceNow: -3_600)
+        let values = ValueStore(now: { hourAgo }, in: { store })
+        try await values.set("Ada", for: "profile")
+        let entry = CacheEntry(
+            key: CacheKey(primary: "k"), method: "GET", url: "http://h/", status: 200, headers: [:],
+            requestTime: hourAgo, responseTime: hourAgo)
+        try await store.writer(for: entry).commit()
+        let cleared = try await LatProcess.run(
+            ["cache", "clear", "--directory", "cache", "--format", "json"] + selection, in: folder.path)
+        let json = try JSONValue(parsing: cleared.out)
+        #expect(cleared.exitCode == 0 && json["removed"]["entries"].int == (selection[1] == "v" ? 0 : 1))
+        #expect(try await values.get(String.self, for: "profile") == "Ada")
+    }
+
     @Test func explainArgumentsAreParsed() throws {
         let plain = CacheCommand.URLQuestion(url: "http://u/", policy: .http, headers: [:])
         #expect(try cache("explain", "http://u/").action == .explain(plain))

@@ -53,7 +53,8 @@ struct CacheCommand: Command {
         SELECTION is one of --url, --prefix, --domain, --server, --user, --older-than and
         --all. Of an encrypted cache, report shows only the size, and clear takes only
         --all or --older-than: everything else needs the key. --all also clears the
-        values that an app stores beside its responses.
+        values that an app stores beside its responses, and so does --older-than if
+        they are encrypted.
 
         Examples
           lat cache report --directory /var/cache/app
@@ -183,7 +184,7 @@ struct CacheCommand: Command {
                 let report = try await Self.explain(question, store)
                 try console.print(report.value, or: report.lines(console.outStyle), as: format)
             case .clear(let selection):
-                let removed = try await store.remove(selection)
+                let removed = try await selection == .all ? store.remove(.all) : store.removeResponses(selection)
                 let report = CacheReport(directory: directory, usage: try await store.usage(), removed: removed)
                 try console.print(report.value, or: report.lines(console.outStyle), as: format)
             }
