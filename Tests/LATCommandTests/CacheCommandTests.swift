@@ -97,6 +97,17 @@ import Testing
         #expect(try await values.get(String.self, for: "profile") == "Ada")
     }
 
+    @Test func damagedIndexIsTold() async throws {
+        let folder = try TemporaryDirectory()
+        try folder.write(Data(repeating: 7, count: 50_000), to: "cache/index-4.sqlite")
+        let report = try await LatProcess.run(["cache", "report", "--directory", "cache"], in: folder.path)
+        #expect(report.exitCode == 0 && report.text == "0 responses, 0 B in cache\n")
+        #expect(report.err.hasPrefix("lat: warning: the index of the cache was damaged"))
+        #expect(report.err.contains("cache/index-4.sqlite.damaged"))
+        let again = try await LatProcess.run(["cache", "report", "--directory", "cache"], in: folder.path)
+        #expect(again.err == "")
+    }
+
     @Test func explainArgumentsAreParsed() throws {
         let plain = CacheCommand.URLQuestion(url: "http://u/", policy: .http, headers: [:])
         #expect(try cache("explain", "http://u/").action == .explain(plain))

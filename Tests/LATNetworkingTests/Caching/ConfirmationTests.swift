@@ -49,6 +49,14 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url()).source == .network)
     }
 
+    @Test func errorOfTheCacheDoesNotBlameTheServer() async throws {
+        let manager = try CentralRequestManager.caching(.http)
+        let headers: HTTPHeaders = ["Cache-Control": "only-if-cached"]
+        let error = await failure { try await manager.startRequest("GET", "http://a.example/", headers: headers) }
+        #expect(error?.kind == .httpStatus && error?.response?.status == 504)
+        #expect(error?.message.contains("the server") == false && error?.message.contains("only-if-cached") == true)
+    }
+
     /// A program that makes one request and exits would throw away what it has asked for.
     @Test func endOfTheProcessWaitsForARefresh() async throws {
         let server = try MockServer()

@@ -175,6 +175,14 @@ struct CacheCommand: Command {
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
+            let damaged = damagedIndex
+            defer {
+                if let file = damagedIndex, file != damaged {
+                    console.complain(
+                        "warning: the index of the cache was damaged, and what it had is lost; it is now "
+                            + DiskLayout(directory).damagedIndex)
+                }
+            }
             switch action {
             case .report:
                 let report = CacheReport(
@@ -192,6 +200,12 @@ struct CacheCommand: Command {
         } catch let error as NetworkError {
             throw UsageError(ErrorWords().message(of: error))
         }
+    }
+
+    /// The number of the file that the store has set aside; `nil` if there is none.
+    private var damagedIndex: ino_t? {
+        var status = stat()
+        return stat(DiskLayout(directory).damagedIndex, &status) == 0 ? status.st_ino : nil
     }
 
     private static func explain(_ question: URLQuestion, _ store: DiskStore) async throws -> CacheExplanationReport {

@@ -92,7 +92,7 @@ final class IndexHandle {
 
 extension DiskLayout {
     /// The path of a damaged index that was set aside. The last one is kept for diagnosis.
-    var damagedIndex: String { index + ".damaged" }
+    package var damagedIndex: String { index + ".damaged" }
 
     /// Sets a damaged index aside, unless another process has done so.
     func setAside(_ file: FileIdentity?) throws {
