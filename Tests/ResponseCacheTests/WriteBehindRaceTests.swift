@@ -36,7 +36,12 @@ import Testing
     @Test func removalDuringACommitIsMadeAfterIt() async throws {
         let store = CommittingStore()
         let behind = behind(store)
-        store.willCommit.withLock { $0 = { await behind.remove(.url("http://h/s")) } }
+        store.willCommit.withLock {
+            $0 = {
+                await behind.remove(.url("http://h/s"))
+                await store.hasRemoved.wait()
+            }
+        }
         let keeper = behind.stream(Make.entry("s"))
         keeper.append(Make.body(1_000))
         keeper.end(isWhole: true)
@@ -115,10 +120,16 @@ import Testing
 /// A store that calls a closure before a commit.
 private final class CommittingStore: ForwardingStore {
     let willCommit = Mutex<(@Sendable () async -> Void)?>(nil)
+    let hasRemoved = Event()
     let store: any CacheStore = MemoryStore()
 
     func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         Writer(try await store.writer(for: entry, replacing: replacing), willCommit.withLock { $0 })
+    }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        defer { hasRemoved.happen() }
+        return try await store.remove(selection)
     }
 
     private final class Writer: CacheWriter {
