@@ -77,6 +77,37 @@ import Testing
         #expect(missing.exitCode == 2 && missing.err.contains("there is no folder nowhere"))
     }
 
+    @Test(arguments: [["--older-than", "30m"], ["--prefix", "v"], ["--prefix", "h"]])
+    func clearKeepsTheAppsValues(_ selection: [String]) async throws {
+        let folder = try TemporaryDirectory()
+        var options = DiskStore.Options()
+        options.minimumFreeBytes = 0
+        let store = try DiskStore(directory: folder.path(of: "cache"), options: options)
+        let hourAgo = Date(timeIntervalSinceNow: -3_600)
+        let values = ValueStore(now: { hourAgo }, in: { store })
+        try await values.set("Ada", for: "profile")
+        let entry = CacheEntry(
+            key: CacheKey(primary: "k"), method: "GET", url: "http://h/", status: 200, headers: [:],
+            requestTime: hourAgo, responseTime: hourAgo)
+        try await store.writer(for: entry).commit()
+        let cleared = try await LatProcess.run(
+            ["cache", "clear", "--directory", "cache", "--format", "json"] + selection, in: folder.path)
+        let json = try JSONValue(parsing: cleared.out)
+        #expect(cleared.exitCode == 0 && json["removed"]["entries"].int == (selection[1] == "v" ? 0 : 1))
+        #expect(try await values.get(String.self, for: "profile") == "Ada")
+    }
+
+    @Test func damagedIndexIsTold() async throws {
+        let folder = try TemporaryDirectory()
+        try folder.write(Data(repeating: 7, count: 50_000), to: "cache/index-4.sqlite")
+        let report = try await LatProcess.run(["cache", "report", "--directory", "cache"], in: folder.path)
+        #expect(report.exitCode == 0 && report.text == "0 responses, 0 B in cache\n")
+        #expect(report.err.hasPrefix("lat: warning: the index of the cache was damaged"))
+        #expect(report.err.contains("cache/index-4.sqlite.damaged"))
+        let again = try await LatProcess.run(["cache", "report", "--directory", "cache"], in: folder.path)
+        #expect(again.err == "")
+    }
+
     @Test func explainArgumentsAreParsed() throws {
         let plain = CacheCommand.URLQuestion(url: "http://u/", policy: .http, headers: [:])
         #expect(try cache("explain", "http://u/").action == .explain(plain))

@@ -105,7 +105,7 @@ import Testing
     @Test func manyEndedEntriesLoseTheirFiles() async throws {
         let folder = directory.path(of: "cache")
         let store = try DiskStore.plain(folder)
-        let count = CacheIndex.victimLimit + 100
+        let count = CacheIndex.portion + 100
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<count {
                 group.addTask {

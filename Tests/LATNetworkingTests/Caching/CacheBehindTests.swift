@@ -68,6 +68,37 @@ import Testing
         #expect(try await impatient.startRequest("GET", server.url(), headers: headers).text == "1")
     }
 
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever), .networkElseCache])
+    func lateLookUpIsRepeatedWhenTheNetworkFails(_ policy: CachePolicy) async throws {
+        let directory = try TemporaryDirectory()
+        func manager(_ change: (inout CentralRequestManager.Configuration) -> Void) throws -> CentralRequestManager {
+            try .caching(policy) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+                change(&$0)
+            }
+        }
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let online = try manager { _ in }
+        _ = try await online.startRequest("GET", server.url())
+        try await online.cache.flush()
+        // Nothing is found in time, so the request is sent.
+        let offline = try manager {
+            $0.cacheLookUpTimeout = .zero
+            $0.transport = NoNetwork()
+        }
+        let response = try await offline.startRequest("GET", server.url())
+        #expect(response.text == "1" && response.source != .network)
+        #expect(offline.cache.statistics.lookups == 1)
+        #expect(await failure { try await offline.startRequest("GET", server.url("/b")) }?.kind == .connect)
+    }
+
+    private struct NoNetwork: Transport {
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            throw NetworkError(.connect, message: "there is no network")
+        }
+    }
+
     @Test func shutdownFlushesPendingWrites() async throws {
         let directory = try TemporaryDirectory()
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])

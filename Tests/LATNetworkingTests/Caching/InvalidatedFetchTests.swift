@@ -79,6 +79,32 @@ import Testing
         await manager.shutdown()
     }
 
+    /// The removal counts from when it is requested, not from when the store has made what waits before it.
+    @Test func contentThatArrivesWhileARemovalWaitsIsNotStored() async throws {
+        let store = AwkwardStore(.hangs)
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.transport = server
+            $0.cacheStore = store
+            $0.cacheLookUpTimeout = .milliseconds(5)
+            $0.cacheClock = { Date() }
+        }
+        let first = Task { try await manager.startRequest("GET", Self.url).text }
+        await server.hasRead.wait()
+        _ = try await manager.startRequest("GET", "http://a.example/other")
+        let removal = Task { try await manager.cache.removeAll() }
+        let behind = try #require(manager.pipeline.cacheOperations.storage.behind)
+        let old = CacheEntry(
+            key: CacheKey(primary: ""), method: "GET", url: Self.url, status: 200, headers: [:],
+            requestTime: .distantPast, responseTime: .distantPast)
+        try await eventually("the removal") { behind.hasRemoved(old) }
+        server.mayAnswer.happen()
+        #expect(try await first.value == "old")
+        #expect(manager.cache.statistics.notStored == 1)
+        store.release()
+        _ = try await removal.value
+        #expect(try await manager.startRequest("GET", Self.url).source == .network)
+    }
+
     @Test func contentOfAnInvalidatedGroupIsNotStored() async throws {
         let manager = try manager(.http, isOnDisk: false, server)
         let first = Task { try await manager.startRequest("GET", Self.url).text }

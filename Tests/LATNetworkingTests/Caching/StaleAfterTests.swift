@@ -109,4 +109,10 @@ import Testing
         server.enqueue(reply("new").stalling(.start))
         #expect(try await manager.startRequest(route, as: String.self).model == "old")
     }
+
+    /// It is of use at any age, so a store does not drop it.
+    @Test func staleResponseIsKept() async throws {
+        #expect(try await manager(after: nil).cache.entries().first?.retainUntil != nil)
+        #expect(try await manager().cache.entries().first?.retainUntil == nil)
+    }
 }

@@ -53,7 +53,8 @@ struct CacheCommand: Command {
         SELECTION is one of --url, --prefix, --domain, --server, --user, --older-than and
         --all. Of an encrypted cache, report shows only the size, and clear takes only
         --all or --older-than: everything else needs the key. --all also clears the
-        values that an app stores beside its responses.
+        values that an app stores beside its responses, and so does --older-than if
+        they are encrypted.
 
         Examples
           lat cache report --directory /var/cache/app
@@ -174,6 +175,14 @@ struct CacheCommand: Command {
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
+            let damaged = damagedIndex
+            defer {
+                if let file = damagedIndex, file != damaged {
+                    console.complain(
+                        "warning: the index of the cache was damaged, and what it had is lost; it is now "
+                            + DiskLayout(directory).damagedIndex)
+                }
+            }
             switch action {
             case .report:
                 let report = CacheReport(
@@ -183,7 +192,7 @@ struct CacheCommand: Command {
                 let report = try await Self.explain(question, store)
                 try console.print(report.value, or: report.lines(console.outStyle), as: format)
             case .clear(let selection):
-                let removed = try await store.remove(selection)
+                let removed = try await selection == .all ? store.remove(.all) : store.removeResponses(selection)
                 let report = CacheReport(directory: directory, usage: try await store.usage(), removed: removed)
                 try console.print(report.value, or: report.lines(console.outStyle), as: format)
             }
@@ -191,6 +200,12 @@ struct CacheCommand: Command {
         } catch let error as NetworkError {
             throw UsageError(ErrorWords().message(of: error))
         }
+    }
+
+    /// The number of the file that the store has set aside; `nil` if there is none.
+    private var damagedIndex: ino_t? {
+        var status = stat()
+        return stat(DiskLayout(directory).damagedIndex, &status) == 0 ? status.st_ino : nil
     }
 
     private static func explain(_ question: URLQuestion, _ store: DiskStore) async throws -> CacheExplanationReport {

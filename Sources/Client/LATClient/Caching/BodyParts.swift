@@ -129,8 +129,7 @@ final class StoringBody: AbandonableBodySource {
             guard let chunk = try await iterator.next() else {
                 let count = byteCount.load(ordering: .relaxed)
                 let isComplete = StorageRule.isComplete(response, byteCount: count, method: method)
-                let isRemoved = method.isSafe && keeper.isRemoved
-                keeper.end(isWhole: isComplete && !isRemoved, isComplete ? .invalidated : .incomplete)
+                keeper.end(isWhole: isComplete, .incomplete)
                 return nil
             }
             byteCount.wrappingAdd(Int64(chunk.count), ordering: .relaxed)

@@ -178,12 +178,15 @@ struct CacheOperations: Sendable {
     /// The body of an entry in the form the request wants, collected or as a stream; `nil` when it is gone.
     ///
     /// - Throws: ``NetworkError/Kind/bodyTooLarge`` if it exceeds the limit that applies to a body from the network.
-    func body(of entry: CacheEntry, for request: HTTPRequest, part: Range<Int64>? = nil) async throws -> ResponseBody? {
+    func body(
+        of entry: CacheEntry, for request: HTTPRequest, part: Range<Int64>? = nil,
+        _ urgency: WriteBehind.Urgency = .optional
+    ) async throws -> ResponseBody? {
         let limit = limit(for: request)
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
-        guard let stored = await storage.behind?.body(of: entry),
+        guard let stored = await storage.behind?.body(of: entry, urgency),
             // A body attached to the entry was checked by the look-up.
             var body = entry.attachedBody == nil ? measured(stored, of: entry) : stored
         else { return nil }
@@ -220,9 +223,10 @@ struct CacheOperations: Sendable {
     ///
     /// - Parameter timeToLive: The app's lifetime for the entry, if it sets one.
     func response(
-        _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil
+        _ entry: CacheEntry, to request: HTTPRequest, isStale: Bool, timeToLive: CachePolicy.TimeToLive? = nil,
+        _ urgency: WriteBehind.Urgency = .optional
     ) async throws -> HTTPResponse? {
-        guard let body = try await body(of: entry, for: request) else { return nil }
+        guard let body = try await body(of: entry, for: request, urgency) else { return nil }
         var response = StoredResponseCoding.response(entry, to: request)
         response.body = body
         response.source = isStale ? .stale : source(of: entry)
@@ -287,7 +291,8 @@ struct CacheOperations: Sendable {
         entry.lease = ticket.lease
         if policy == .http { markDictionary(&entry, response, to: request, ticket) }
         entry.retainUntil = RetentionRule.end(
-            of: entry, under: policy, servesStale: servesStaleWhenDisconnected, ticket.mode)
+            of: entry, under: policy,
+            servesStale: servesStaleWhenDisconnected || (request.staleAfter ?? staleAfter) != nil, ticket.mode)
         let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
         if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {

@@ -72,31 +72,41 @@ struct CacheStage: Stage {
             if let response = try await usable(request, ticket, timeToLive, chain.call) { return response }
             let fetched = try await operations.fetchOnce(request, ticket, chain.call, &options, since: ended) {
                 try await usable(request, ticket, timeToLive, chain.call)
-            } fetch: {
-                try await fetch(request, $0, chain)
+            } fetch: { ticket in
+                do {
+                    return try await fetch(request, ticket, chain)
+                } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
+                    // The look-up may have been too late, and now only the cache can answer.
+                    guard let stored = try await usable(request, ticket, timeToLive, chain.call, .required) else {
+                        throw error
+                    }
+                    return (stored, false)
+                }
             }
             if let fetched { return fetched }
         }
     }
 
-    /// The stored response, if it has not expired.
+    /// The stored response, if it has not expired. A look-up that is not required counts.
     private func usable(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive,
-        _ call: Call
+        _ call: Call, _ urgency: WriteBehind.Urgency = .optional
     ) async throws -> HTTPResponse? {
         switch TimeToLiveRule.find(
-            request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
+            request, ticket.identity, among: await operations.entries(ticket, urgency), within: timeToLive,
             at: operations.storage.now())
         {
         case .usable(let entry):
-            let response = try await operations.response(entry, to: request, isStale: false, timeToLive: timeToLive)
+            let response = try await operations.response(
+                entry, to: request, isStale: false, timeToLive: timeToLive, urgency)
             if let response, operations.rejects(response, of: entry, call) {
                 note(.fetches(.refused(.businessFailure)), call)
                 return nil
             }
-            if let response { operations.storage.ledger.counters.countLookup(response.source) }
+            if let response, urgency == .optional { operations.storage.ledger.counters.countLookup(response.source) }
             note(response == nil ? .fetches(.bodyLost) : .answers, call)
             return response
+        case .unusable where urgency == .required: return nil
         case .unusable(let miss, let expired):
             note(.fetches(miss), call)
             if let expired { await operations.markExpired(expired) }
@@ -146,7 +156,7 @@ struct CacheStage: Stage {
                 case .usable(let entry) = TimeToLiveRule.find(
                     request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
             else { return nil }
-            if let response = try await operations.response(entry, to: request, isStale: isStale) {
+            if let response = try await operations.response(entry, to: request, isStale: isStale, urgency) {
                 return operations.rejects(response, of: entry, call) ? nil : response
             }
         }

@@ -120,7 +120,12 @@ extension HTTPCacheStage {
         // The caller's call ends with the stored response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(request, details: chain.call.details))
         operations.flights.starts(flight, with: chain.call)
-        Task { operations.flights.end(flight, await undecided().refresh(entry, ticket, chain)) }
+        let behind = operations.storage.behind
+        let number = behind?.beginRefresh()
+        Task {
+            operations.flights.end(flight, await undecided().refresh(entry, ticket, chain))
+            if let number { behind?.endRefresh(number) }
+        }
         return flight
     }
 

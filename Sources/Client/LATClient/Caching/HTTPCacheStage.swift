@@ -66,7 +66,7 @@ struct HTTPCacheStage: Stage {
                 note(.fails(miss), chain)
                 return gatewayTimeout(request)
             case .answer(let answer):
-                switch try await stored(answer, to: request, ticket, chain) {
+                switch try await stored(answer, to: request, ticket, chain, isOnlyFromCache ? .required : .optional) {
                 case .usable(let response): return response
                 case .unusable(let miss):
                     // Another response may have been stored in its place, so look up once more. If that one cannot be used
@@ -137,9 +137,10 @@ struct HTTPCacheStage: Stage {
 
     /// The response for an answer of `CacheStrategy`. Counts the look-up, and starts a refresh where one is due.
     private func stored(
-        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain,
+        _ urgency: WriteBehind.Urgency = .optional
     ) async throws -> Stored {
-        let stored = try await stored(answer, to: request, ticket.mode, chain.call)
+        let stored = try await stored(answer, to: request, ticket.mode, chain.call, urgency)
         guard case .usable(let response) = stored else { return stored }
         operations.storage.ledger.counters.countLookup(response.source)
         note(answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers, chain)
@@ -148,20 +149,21 @@ struct HTTPCacheStage: Stage {
     }
 
     private func stored(
-        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode, _ call: Call
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode, _ call: Call,
+        _ urgency: WriteBehind.Urgency
     ) async throws -> Stored {
         var response = StoredResponseCoding.response(answer, to: request, mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
         switch answer.form {
         case .head, .notModified: break
         case .whole:
-            guard let body = try await operations.body(of: answer.entry, for: request) else {
+            guard let body = try await operations.body(of: answer.entry, for: request, urgency) else {
                 return .unusable(.bodyLost)
             }
             response.body = body
             if operations.rejects(response, of: answer.entry, call) { return .unusable(.refused(.businessFailure)) }
         case .part(_, _, let place):
-            guard let body = try await operations.body(of: answer.entry, for: request, part: place) else {
+            guard let body = try await operations.body(of: answer.entry, for: request, part: place, urgency) else {
                 return .unusable(.bodyLost)
             }
             response.body = body
@@ -188,9 +190,35 @@ struct HTTPCacheStage: Stage {
         let age = Freshness(of: entry, control: control, at: now).age
         var answer = CacheStrategy.Answer(entry: entry, control, age: age)
         answer.isStale = true
-        guard case .usable(let response) = try await stored(answer, to: request, mode, chain.call) else { return nil }
+        let found = try await stored(answer, to: request, mode, chain.call, .required)
+        guard case .usable(let response) = found else { return nil }
         note(.answersStale(isRefreshed: isRefreshed), chain)
         return response
+    }
+
+    /// A stored response to replace a failure of the network; `nil` if there is none.
+    private func standIn(
+        for error: NetworkError, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
+        _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> HTTPResponse? {
+        var forward = forward
+        if forward.candidate == nil {
+            // The look-up may have been too late, and now only the cache can answer.
+            switch strategy(for: request, ticket, await operations.entries(ticket, .required)) {
+            case .answer(let answer):
+                let found = try await stored(answer, to: request, ticket.mode, chain.call, .required)
+                guard case .usable(let response) = found else { return nil }
+                note(answer.isStale ? .answersStale(isRefreshed: false) : .answers, chain)
+                return response
+            case .forward(let found): forward.candidate = found.candidate
+            case .gatewayTimeout: break
+            }
+        }
+        let atAnyAge = operations.servesStaleWhenDisconnected
+        var stale = try await standIn(forward, request, ticket.mode, chain, atAnyAge: atAnyAge)
+        // Other addresses or attempts may still succeed. If all fail, this response is used.
+        stale?.standsInFor = error
+        return stale
     }
 
     private func gatewayTimeout(_ request: HTTPRequest) -> HTTPResponse {
@@ -210,13 +238,8 @@ struct HTTPCacheStage: Stage {
         do {
             response = try await chain.proceed(await operations.offeringDictionary(forward.request, ticket))
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            let atAnyAge = operations.servesStaleWhenDisconnected
-            guard var stale = try await standIn(forward, request, ticket.mode, chain, atAnyAge: atAnyAge) else {
-                throw error
-            }
-            // Other addresses or attempts may still succeed. If all fail, this response is used.
-            stale.standsInFor = error
-            return (stale, false)
+            guard let stored = try await standIn(for: error, forward, request, ticket, chain) else { throw error }
+            return (stored, false)
         }
         let responseTime = operations.storage.now()
         await operations.invalidate(after: response, to: request, chain.call)
@@ -288,7 +311,12 @@ struct HTTPCacheStage: Stage {
         if isConfirmed, forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified {
             entry = ValidationRule.freshened(
                 entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, mode)
-            await operations.update(entry)
+            let control = CacheControl(entry.headers)
+            if control.noStore, !control.mustUnderstand {
+                await operations.storage.behind?.remove(.key(entry.key))
+            } else {
+                await operations.update(entry)
+            }
         }
         guard let body else { return response }
         var confirmed = StoredResponseCoding.response(entry, to: request)
@@ -307,7 +335,8 @@ struct HTTPCacheStage: Stage {
         head response: HTTPResponse, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ requestTime: Date,
         _ responseTime: Date
     ) async {
-        guard (200...499).contains(response.status), response.status != 304,
+        // Others, such as the 405 of a server without HEAD, say nothing about the response to a GET.
+        guard [200, 404, 410].contains(response.status),
             let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
         else { return }
         switch ValidationRule.verdict(of: response, on: entry) {
@@ -315,8 +344,8 @@ struct HTTPCacheStage: Stage {
             await operations.update(
                 ValidationRule.freshened(
                     entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
-        case .outdated where !(300...399).contains(response.status): await operations.markExpired(entry)
-        case .outdated, .unknown: break
+        case .outdated: await operations.markExpired(entry)
+        case .unknown: break
         }
     }
 }

@@ -152,9 +152,9 @@ extension CentralRequestManager {
         /// created at the first write.
         public var cacheDirectory: String?
         /// How long a request waits for a look-up in the store, which a slow disk or another process's lock may delay. It then
-        /// continues as if nothing were stored. With ``CachePolicy/cacheOnly``, with `only-if-cached`, and with
-        /// ``CachePolicy/networkElseCache`` after a failure, it waits at least one second, and so does a request that changes a
-        /// resource, such as a POST, for the groups of what it changes (RFC 9875). Default 20 ms.
+        /// continues as if nothing were stored. With ``CachePolicy/cacheOnly``, with `only-if-cached`, and after a failure of
+        /// the network, it waits at least one second, and so does a request that changes a resource, such as a POST, for the
+        /// groups of what it changes (RFC 9875). Default 20 ms.
         public var cacheLookUpTimeout: Duration = .milliseconds(20)
         /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a
         /// request with credentials is used for the same credentials only, unless the server permits sharing it

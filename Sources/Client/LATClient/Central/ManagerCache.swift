@@ -75,18 +75,11 @@ extension CentralRequestManager {
         /// Removes the selected responses, including pinned ones, and returns their number and size. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-            let store = try await storage.store()
+            let selection = canonical(selection)
             // What is being fetched was asked for before, so it is not stored afterwards.
-            storage.behind?.noteRemoval(canonical(selection))
+            storage.behind?.noteRemoval(selection)
             manager()?.pipeline.cacheOperations.flights.leave()
-            guard case .storedBefore = selection, let entries = try await store.inspecting?.entries(selection),
-                entries.contains(where: \.isValue)
-            else { return try await store.remove(canonical(selection)) }
-            var removed = CacheUsage()
-            for entry in entries where !entry.isValue {
-                removed += try await store.remove(.key(entry.key))
-            }
-            return removed
+            return try await storage.store().removeResponses(selection)
         }
 
         /// Removes all responses, and returns their number and size.

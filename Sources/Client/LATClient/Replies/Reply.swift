@@ -62,6 +62,12 @@ package enum Verdict {
         if let fault = response.partFault {
             return NetworkError(.protocolViolation, message: fault, request: request, response: response)
         }
+        if response.status == 504, response.source.isFromCache, CacheControl(request: request.headers).onlyIfCached {
+            return NetworkError(
+                .httpStatus,
+                message: "nothing that is stored answers this request, and only-if-cached keeps it from the network",
+                request: request, response: response)
+        }
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let said = said(response)
         let words = Redactor.scrubbed(reason + said, of: request)

@@ -22,17 +22,20 @@ final class BodyFile: @unchecked Sendable {
     static func make(_ layout: DiskLayout, name: String) throws -> BodyFile {
         try layout.makeFolders()
         let path = layout.path(ofBody: name) + DiskLayout.partSuffix
-        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw SystemError("making \(path)") }
-        // Until the lock is taken, garbage collection may remove the file as an orphan. It then has no link any more.
-        var facts = stat()
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0, fstat(descriptor, &facts) == 0, facts.st_nlink > 0 else {
-            let error = SystemError("locking \(path)")
-            unlink(path)
+        while true {
+            let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            guard descriptor >= 0 else { throw SystemError("making \(path)") }
+            var facts = stat()
+            guard flock(descriptor, LOCK_EX) == 0, fstat(descriptor, &facts) == 0 else {
+                let error = SystemError("locking \(path)")
+                unlink(path)
+                close(descriptor)
+                throw error
+            }
+            if facts.st_nlink > 0 { return BodyFile(layout: layout, name: name, descriptor: descriptor) }
+            // Before the lock was taken, another process has removed the file as an orphan.
             close(descriptor)
-            throw error
         }
-        return BodyFile(layout: layout, name: name, descriptor: descriptor)
     }
 
     deinit {

@@ -59,9 +59,18 @@ extension CacheIndex {
             }
         }
         try record(entry, row, &effects)
+        if !entry.key.variant.isEmpty { try removeOldVariants(of: entry.key.primary, &effects) }
         entry.version = StoredVersion(UInt64(bitPattern: row))
         entry.tier = .disk
         return entry
+    }
+
+    private func removeOldVariants(of primaryKey: String, _ effects: inout Effects) throws {
+        var condition = try condition(.primaryKey(primaryKey))
+        condition.sql =
+            "id IN (SELECT id FROM entries WHERE \(condition.sql) AND pinned = 0 ORDER BY id DESC "
+            + "LIMIT -1 OFFSET \(CacheEntry.variantLimit))"
+        _ = try remove(condition, &effects)
     }
 
     /// Binds the slot, the key and the variant as parameters 1 to 3.
@@ -112,7 +121,7 @@ extension CacheIndex {
             found.bind(4, sealer.keyNumber)
             return try found.step() ? (found.integer(0), found.integer(1), found.bytes(2), found.integer(3)) : nil
         }
-        guard let (row, version, salt, bodyByteCount) = found,
+        guard let (row, version, salt, bodyByteCount) = found, Self.plausible.contains(bodyByteCount),
             entry.version == nil || entry.version?.number == UInt64(bitPattern: row)
         else { return false }
         var entry = entry
@@ -126,7 +135,8 @@ extension CacheIndex {
             """
         ) { statement in
             statement.bind(1, row)
-            statement.bind(2, version + 1)
+            // A damaged index may hold any number.
+            statement.bind(2, version &+ 1)
             try bindFields(entry, salt: salt, statement, &effects)
         }
         try connection.run("DELETE FROM tags WHERE entry = ?1") { $0.bind(1, row) }
@@ -147,13 +157,18 @@ extension CacheIndex {
         }
     }
 
+    /// Removes the selected entries, at most ``portion`` unless they are selected by decrypting them.
     @discardableResult
     func remove(
         _ selection: CacheSelection, _ effects: inout Effects
     ) throws -> (usage: CacheUsage, hasPin: Bool) {
-        let condition = try condition(selection)
+        var condition = try condition(selection)
         guard condition.isExact else {
             return (try remove(rows: rows(selection).map(\.body.row), &effects), false)
+        }
+        if case .key = selection {
+        } else {
+            condition.sql = "id IN (SELECT id FROM entries WHERE \(condition.sql) LIMIT \(Self.portion))"
         }
         return try remove(condition, &effects)
     }
@@ -192,15 +207,20 @@ extension CacheIndex {
             let excess = try totals().usage.byteCount - limit
             guard excess > 0 else { return removed }
             let victims = try victims(excess)
-            guard !victims.isEmpty else { return removed }
+            guard !victims.isEmpty else {
+                // Now all entries are pinned. With a count that is too high, nothing would ever be kept.
+                let totals = try totals()
+                guard totals.usage.byteCount == totals.pinnedByteCount else { throw Self.wrongCounts }
+                return removed
+            }
             removed += try remove(rows: victims.map { $0.row }, &effects)
         }
     }
 
-    /// The maximum number of entries that are evicted together.
-    static let victimLimit = 1_000
+    /// The maximum number of entries that are removed together, so that the log stays small.
+    static let portion = 1_000
 
-    /// Removes at most ``victimLimit`` entries whose `retainUntil` has passed, and returns how much was removed.
+    /// Removes at most ``portion`` entries whose `retainUntil` has passed, and returns how much was removed.
     func removeEnded(_ effects: inout Effects) throws -> CacheUsage {
         var victims: [(row: Int64, file: String?)] = []
         try collect(.max, Self.ended, &victims)
@@ -226,7 +246,7 @@ extension CacheIndex {
         var rest = byteCount
         try connection.use("SELECT id, size, file FROM entries WHERE \(condition)") { statement in
             statement.bind(1, Date().timeIntervalSinceReferenceDate)
-            while rest > 0, victims.count < Self.victimLimit, try statement.step() {
+            while rest > 0, victims.count < Self.portion, try statement.step() {
                 victims.append((statement.integer(0), statement.isNull(2) ? nil : statement.text(2)))
                 // A damaged index may hold any number.
                 rest -= max(0, statement.integer(1))
@@ -253,6 +273,7 @@ extension CacheIndex {
     /// Advances the counter of uses.
     private func nextUse(_ effects: inout Effects) throws -> Int64 {
         let last = if let clock = effects.clock { clock } else { try connection.number("SELECT clock FROM state") ?? 0 }
+        guard last < .max else { throw Self.damage("the counter of uses is wrong") }
         effects.clock = last + 1
         return last + 1
     }

@@ -174,6 +174,7 @@ final class CacheIndex {
                 row: statement.integer(0), file: statement.isNull(8) ? nil : statement.text(8),
                 storedByteCount: statement.integer(6), checksum: statement.bytes(7), salt: salt))
         guard statement.integer(11) == sealer.keyNumber,
+            EntrySealer.storedByteCount(statement.integer(5), isSealed: sealer.isSealing) == row.body.storedByteCount,
             var entry = sealer.open(
                 statement.bytes(10), salt: salt,
                 columns: { (12...17).map { statement.isNull($0) ? nil : statement.bytes($0) } })
@@ -191,10 +192,9 @@ final class CacheIndex {
 
     func totals() throws -> (usage: CacheUsage, pinnedByteCount: Int64) {
         try connection.use("SELECT entries, bytes, pinned_bytes FROM state") { statement in
-            guard try statement.step() else { throw Self.damage("the counts of entries and bytes are missing") }
-            return (
-                CacheUsage(entryCount: Int(statement.integer(0)), byteCount: statement.integer(1)), statement.integer(2)
-            )
+            let counts = try statement.step() ? (0..<3).map { statement.integer($0) } : []
+            guard counts.count == 3, counts.allSatisfy(Self.plausible.contains) else { throw Self.wrongCounts }
+            return (CacheUsage(entryCount: Int(counts[0]), byteCount: counts[1]), counts[2])
         }
     }
 
@@ -278,6 +278,16 @@ final class CacheIndex {
             .map { StoredVersion(UInt64(bitPattern: $0)) }
     }
 
+    /// Whether a selection includes every entry.
+    func isEverything(_ selection: CacheSelection) throws -> Bool {
+        let condition = try condition(selection)
+        let selected =
+            condition.isExact
+            ? try connection.number("SELECT count(*) FROM entries WHERE \(condition.sql)", bind: condition.bind)
+            : Int64(try rows(selection).count)
+        return try connection.number("SELECT count(*) FROM entries") == selected
+    }
+
     /// The bytes that a pinned entry under a key leaves to the one that replaces it.
     func pinnedByteCount(of key: CacheKey) throws -> Int64 {
         let condition = try condition(.key(key))
@@ -290,6 +300,11 @@ final class CacheIndex {
         return Int(
             try connection.number("SELECT count(*) FROM entries WHERE \(condition.sql)", bind: condition.bind) ?? 0)
     }
+
+    /// The numbers that counts of bytes may be. A damaged index may hold any.
+    static let plausible: ClosedRange<Int64> = 0...1 << 60
+
+    static let wrongCounts = damage("the counts of entries and bytes are wrong")
 
     static func damage(_ message: String) -> SQLiteError {
         SQLiteError(code: SQLITE_CORRUPT, message: message, attempt: "reading the index")

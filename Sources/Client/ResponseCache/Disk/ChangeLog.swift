@@ -41,7 +41,7 @@ extension CacheIndex {
             statement.bind(1, last)
             while try statement.step() {
                 let id = statement.integer(0)
-                if id != changes.last + 1 { return true }
+                if id != changes.last &+ 1 { return true }
                 changes.last = id
                 count += 1
                 guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else {

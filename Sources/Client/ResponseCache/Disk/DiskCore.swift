@@ -61,6 +61,7 @@ final class DiskCore: Sendable {
     private static let useLimit = 20_000
 
     private let pending = Mutex(Pending())
+    private let hasRemovedCutBodies = Atomic(false)
 
     init(directory: String, rule: PruneRule, key: Data?, busyTimeout: Duration) throws {
         layout = DiskLayout(directory)
@@ -95,7 +96,7 @@ final class DiskCore: Sendable {
                 handle.value.close()
                 return try handle.value.index().map(body)
             } catch let error as SQLiteError where error.isDamage {
-                try layout.setAside(handle.value.takeDamagedFile())
+                try layout.setAside(handle.value.takeFile())
                 return nil
             }
         } catch {
@@ -231,24 +232,41 @@ final class DiskCore: Sendable {
             // The entries are removed in portions, so that other writes can run in between.
             ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
             removed += ended
-        } while ended.entryCount == CacheIndex.victimLimit
+        } while ended.entryCount == CacheIndex.portion
         removed += try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
-        removed.byteCount += try await scans.run { [self] in
-            let orphans = try layout.removeOrphans { name in
-                try scanIndex.value.index()?.isKnown(file: name) ?? false
-            }
+        removed.byteCount += try await removeOrphans()
+        try await scans.run { [self] in
             let files = try scanIndex.value.index()?.files() ?? []
             let incomplete = files.filter { access(layout.path(ofBody: $0.name), F_OK) != 0 && errno == ENOENT }
             if !incomplete.isEmpty { write(.drop(incomplete.map { $0.row })) }
             layout.removeOldVersions()
-            return orphans
         }
+        _ = try await returnPages()
+        return removed
+    }
+
+    /// Removes bodies without rows, and returns their number of bytes.
+    func removeOrphans() async throws -> Int64 {
+        try await scans.run { [self] in
+            try layout.removeOrphans { try scanIndex.value.index()?.isKnown(file: $0) ?? false }
+        }
+    }
+
+    /// Removes, once and in the background, bodies that killed processes were writing. Processes that live shorter than a minute
+    /// never collect garbage.
+    func removeCutBodies() {
+        guard !hasRemovedCutBodies.exchange(true, ordering: .relaxed) else { return }
+        scans.queue.async { [layout] in _ = try? layout.removeOrphans { _ in true } }
+    }
+
+    /// Returns a portion of the free pages to the disk, empties the log, and returns the number of pages that are still free.
+    func returnPages() async throws -> Int64 {
         try await writes.run { [self] in
-            guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
+            guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return 0 }
             try index.connection.execute("PRAGMA incremental_vacuum(4096)")
             index.emptyLog()
+            return try index.connection.number("PRAGMA freelist_count") ?? 0
         }
-        return removed
     }
 
     /// The maximum number of bytes of entries, given the current free space.

@@ -16,9 +16,9 @@ public import HTTPCore
 /// ```
 ///
 /// The folder is created at the first write, for its owner only. Several processes, and several stores in one process, may
-/// share it. When a process is killed, every committed entry stays; an uncommitted one leaves at most a file, which is
-/// removed later. The store repairs damage: it sets a damaged index aside as `index-4.sqlite.damaged` and starts a new one,
-/// recreates a removed folder, and treats a damaged body as a miss.
+/// share it. When a process is killed, every committed entry stays; an uncommitted one leaves at most a file, which the next
+/// writer of a large body removes. The store repairs damage: it sets a damaged index aside as `index-4.sqlite.damaged` and
+/// starts a new one, recreates a removed folder, and treats a damaged body as a miss.
 ///
 /// With ``Options-swift.struct/encryptionKey``, only sizes, times and flags of an entry are readable.
 ///
@@ -30,8 +30,8 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         /// The maximum number of bytes of bodies and headers. Entries whose ``CacheEntry/retainUntil`` has passed are evicted
         /// first, then the least recently used ones. Default: 512 MiB.
         public var byteLimit: Int64 = 512 << 20
-        /// The bytes to leave free on the disk. Entries are evicted for this. If that does not suffice, nothing is stored.
-        /// Default: `nil`, a twentieth of the disk, at most 1 GiB.
+        /// The bytes to leave free on the disk. Entries are evicted for this. If that does not suffice, nothing is stored, and
+        /// writers throw. Default: `nil`, a twentieth of the disk, at most 1 GiB.
         public var minimumFreeBytes: Int64?
         /// A key of 32 bytes that encrypts the store with AES-256-GCM. Default: `nil`, no encryption.
         ///
@@ -77,7 +77,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     deinit { core.flush() }
 
-    /// The entries under a primary key, one for each variant, newest first.
+    /// The entries under a primary key, one for each variant, newest first: the 64 newest, and the pinned ones.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         try await core.lookups.run { [self] in try entriesNow(primaryKey) }
     }
@@ -161,9 +161,18 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     /// Removes the selected entries, pinned ones too, and returns how much was removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        let removed = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
+        var removed = CacheUsage()
+        var portion: CacheUsage
+        repeat {
+            portion = try await withCheckedThrowingContinuation { core.write(.remove(selection, $0)) }
+            removed += portion
+        } while portion.entryCount == CacheIndex.portion
+        // After a large removal, the disk gets back the room of the index and its log.
+        var free = removed.entryCount >= 256 ? Int64.max : 0
+        while free > 0, let left = try? await core.returnPages() { free = left < free ? left : 0 }
         if selection == .all || selection == .responses {
             try await core.bodies.run { [layout = core.layout] in _ = unlink(layout.damagedIndex) }
+            removed.byteCount += (try? await core.removeOrphans()) ?? 0
         }
         return removed
     }

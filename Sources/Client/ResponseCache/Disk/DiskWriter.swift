@@ -138,6 +138,7 @@ final class DiskWriter: CacheWriter {
                     "writing a body to \(layout.bodies), which must leave minimumFreeBytes free", code: ENOSPC)
             }
             if state.file == nil {
+                core.removeCutBodies()
                 state.file = try BodyFile.make(layout, name: MessageDigest.hexadecimal(randomBytes(16)))
             }
             try state.file?.write(&state.stored)

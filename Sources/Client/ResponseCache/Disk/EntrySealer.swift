@@ -89,6 +89,13 @@ package struct EntrySealer: Sendable {
             nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)))
     }
 
+    /// How many bytes are stored of a body; `nil` for a number that no body has.
+    static func storedByteCount(_ byteCount: Int64, isSealed: Bool) -> Int64? {
+        guard CacheIndex.plausible.contains(byteCount) else { return nil }
+        let chunks = max(1, (byteCount - 1) / Int64(BodyCipher.chunkByteCount) + 1)
+        return isSealed ? byteCount + chunks * Int64(AuthenticatedCipher.tagByteCount) : byteCount
+    }
+
     /// A salt for one version of an entry; empty without encryption.
     func salt() throws -> [UInt8] { isSealing ? try randomBytes(16) : [] }
 

@@ -81,8 +81,8 @@ final class IndexHandle {
     /// The file being opened. It stays set until a file is opened successfully.
     private var damagedFile: FileIdentity?
 
-    /// Closes the index and returns its file, to be set aside as damaged.
-    func takeDamagedFile() -> FileIdentity? {
+    /// Closes the index and returns its file, to be set aside.
+    func takeFile() -> FileIdentity? {
         let file = open?.file ?? damagedFile
         close()
         damagedFile = nil
@@ -92,7 +92,7 @@ final class IndexHandle {
 
 extension DiskLayout {
     /// The path of a damaged index that was set aside. The last one is kept for diagnosis.
-    var damagedIndex: String { index + ".damaged" }
+    package var damagedIndex: String { index + ".damaged" }
 
     /// Sets a damaged index aside, unless another process has done so.
     func setAside(_ file: FileIdentity?) throws {

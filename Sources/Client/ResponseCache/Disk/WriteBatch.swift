@@ -8,6 +8,7 @@ import SQLite
 enum WriteTask: Sendable {
     case store(PreparedEntry, CheckedContinuation<CacheCommit, any Error>)
     case update(CacheEntry, CheckedContinuation<Bool, any Error>)
+    /// Removes a portion of the selected entries.
     case remove(CacheSelection, CheckedContinuation<CacheUsage, any Error>)
     /// Removes rows that are damaged or have lost their body.
     case drop([Int64])
@@ -53,10 +54,30 @@ struct WriteBatch {
                 do {
                     try attempt([task])
                 } catch {
-                    task.end(CacheFault.error(error, in: core.layout.directory))
+                    if case .remove(let selection, let waiting) = task, let removed = replaceIndex(selection, error) {
+                        waiting.resume(returning: removed)
+                    } else {
+                        task.end(CacheFault.error(error, in: core.layout.directory))
+                    }
                 }
             }
         }
+    }
+
+    /// Removes everything on a disk that has no room for the log of a removal: a new index takes the place of the old one.
+    ///
+    /// - Returns: What was removed; `nil` if the selection leaves entries, or the disk is not full.
+    private func replaceIndex(_ selection: CacheSelection, _ error: any Error) -> CacheUsage? {
+        let handle = core.writeIndex.value
+        guard (error as? SQLiteError)?.isFull == true,
+            let usage = try? handle.index().flatMap({ try $0.isEverything(selection) ? $0.totals().usage : nil }),
+            (try? core.layout.setAside(handle.takeFile())) != nil
+        else { return nil }
+        // Those who still have it open would keep its room.
+        truncate(core.layout.damagedIndex, 0)
+        unlink(core.layout.damagedIndex)
+        if let index = try? handle.index() { _ = try? core.layout.removeOrphans(index.isKnown(file:)) }
+        return usage
     }
 
     /// Repairs what it can before the second attempt.
@@ -64,7 +85,7 @@ struct WriteBatch {
         let handle = core.writeIndex.value
         switch error {
         case let error as SQLiteError where error.isDamage:
-            try? core.layout.setAside(handle.takeDamagedFile())
+            try? core.layout.setAside(handle.takeFile())
         case let error as SQLiteError where error.isFull:
             makeRoomOnDisk()
         case let error as SystemError where error.isFull:
@@ -150,6 +171,12 @@ struct WriteBatch {
             // A damaged index may hold any number.
             if size > limit { limit &+= try index.pinnedByteCount(of: prepared.entry.key) }
             guard size <= limit else {
+                // With more free space there would be room.
+                if size <= core.rule.byteLimit - totals.pinnedByteCount {
+                    let error = SystemError(
+                        "storing a response, which must leave minimumFreeBytes free", code: ENOSPC)
+                    return { waiting.resume(throwing: CacheFault.error(error, in: core.layout.directory)) }
+                }
                 let refusal = CacheEntryTooLarge(byteCount: size, limit: max(0, limit))
                 return { waiting.resume(throwing: refusal.error) }
             }

@@ -83,6 +83,9 @@ struct MemoryShard {
         if !entry.isPinned { link(index) }
         noteEnd(index)
         buckets[ExactText(entry.key.primary), default: []].append(index)
+        let variants = indexes(of: entry.key.primary)
+        guard variants.count > CacheEntry.variantLimit else { return }
+        for old in variants.filter({ !nodes[$0].isPinned }).dropLast(CacheEntry.variantLimit) { remove(old) }
     }
 
     /// Replaces everything in an entry except its body. Unpinning counts as a use.

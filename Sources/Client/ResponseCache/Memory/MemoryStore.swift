@@ -52,8 +52,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
 
     // MARK: CacheStore
 
-    /// The entries under a primary key with their bodies, one for each variant, newest first. A look-up counts as a use in
-    /// the order of eviction.
+    /// The entries under a primary key with their bodies, one for each variant, newest first: the 64 newest, and the pinned
+    /// ones. A look-up counts as a use in the order of eviction.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] { lookUp(primaryKey) }
 
     func lookUp(_ primaryKey: String) -> [CacheEntry] {

@@ -85,7 +85,7 @@ package enum RetentionRule {
     /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week, in which a 304 can replace
     /// the transfer of the body.
     /// The other policies may use an entry at any age, except with a fixed time to live. With `servesStale`, a stale response
-    /// of any age may replace a failure of the network.
+    /// of any age may replace one of the network that fails or is slow.
     package static func end(
         of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false, _ mode: CacheMode = .private
     ) -> Date? {

@@ -140,6 +140,10 @@ extension CacheEntry {
         return entry
     }
 
+    /// How many unpinned variants of a primary key are kept. Each look-up reads all of them, and a field that differs in each
+    /// request would make one for each.
+    static let variantLimit = 64
+
     /// When the origin made the response, by the origin's clock (`Date`); `nil` without that field.
     package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
 

@@ -241,6 +241,18 @@ extension CacheSelection {
     }
 }
 
+extension CacheStore {
+    /// Removes the selected responses, but none of the app's values.
+    package func removeResponses(_ selection: CacheSelection) async throws -> CacheUsage {
+        guard case .storedBefore = selection, let entries = try await inspecting?.entries(selection),
+            entries.contains(where: \.isValue)
+        else { return try await remove(selection.withoutValues) }
+        var removed = CacheUsage()
+        for entry in entries where !entry.isValue { removed += try await remove(.key(entry.key)) }
+        return removed
+    }
+}
+
 extension CacheEntry {
     /// Whether the entry is a value of a ``ValueStore`` rather than a response.
     package var isValue: Bool { url.hasPrefix(StoredValue.scheme) }

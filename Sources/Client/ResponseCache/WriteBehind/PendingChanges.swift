@@ -63,6 +63,8 @@ struct PendingChanges {
     private var streams: [String: Set<UInt64>] = [:]
     private var discardCount = 0
     private var last: UInt64 = 0
+    /// The numbers of running refreshes, which change nothing before they have ended.
+    private(set) var refreshes: Set<UInt64> = []
 
     /// The maximum number of waiting and failed removals. Beyond it, one removal of all responses replaces them.
     private static let removalLimit = 1_000
@@ -213,6 +215,14 @@ struct PendingChanges {
         if streams[primaryKey]?.isEmpty == true { streams[primaryKey] = nil }
     }
 
+    mutating func beginRefresh() -> UInt64 {
+        last += 1
+        refreshes.insert(last)
+        return last
+    }
+
+    mutating func endRefresh(_ number: UInt64) { refreshes.remove(number) }
+
     private mutating func begin() -> UInt64 {
         last += 1
         unfinished.insert(last)
@@ -287,6 +297,8 @@ struct PendingChanges {
     }
 
     private func index(_ removal: UInt64) -> Int? { removals.firstIndex { $0.number == removal } }
+
+    var hasRemovals: Bool { !removals.isEmpty }
 
     var hasFailedRemovals: Bool { removals.contains(where: \.hasFailedRemoval) }
 

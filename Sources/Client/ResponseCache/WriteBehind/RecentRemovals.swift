@@ -28,18 +28,21 @@ struct RecentRemovals: Sendable {
         forgotten = 0
     }
 
-    /// Whether a removal since its request concerns an entry.
-    func concern(_ entry: CacheEntry) -> Bool {
-        guard entry.requestTime >= floor else { return true }
-        // The clock may have been set back, so that an older removal can be behind a later one.
+    /// Whether a removal since its request concerns an entry. After the clock was set back, removals that lie in the future
+    /// concern none, because nothing would be stored until then.
+    func concern(_ entry: CacheEntry, at now: Date) -> Bool {
+        guard entry.requestTime >= floor || floor > now else { return true }
         return removals[forgotten...].reversed().prefix { $0.time > entry.requestTime }
-            .contains { $0.selection.selects(entry) }
+            .contains { $0.time <= now && $0.selection.selects(entry) }
     }
 }
 
 extension WriteBehind {
     /// Whether entries were removed since an entry's request was sent, and it would have been one of them.
-    package func hasRemoved(_ entry: CacheEntry) -> Bool { removals.withLock { $0.concern(entry) } }
+    package func hasRemoved(_ entry: CacheEntry) -> Bool {
+        let now = now()
+        return removals.withLock { $0.concern(entry, at: now) }
+    }
 
     /// Records a removal that the store makes by itself.
     package func noteRemoval(_ selection: CacheSelection) { removals.withLock { $0.note(selection, at: now()) } }

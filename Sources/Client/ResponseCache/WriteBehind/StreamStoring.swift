@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import HTTPCore
 import Synchronization
 
 /// Stores a stream while it is read, without delaying its reader. When too many chunks wait, or when the store has no room
@@ -41,8 +42,9 @@ package final class StreamStoring: Sendable {
         self.behind = behind
     }
 
-    /// Whether entries were removed since the request was sent, and this one would have been one of them.
-    package var isRemoved: Bool { behind.hasRemoved(entry) }
+    /// Whether entries were removed since the request was sent, and this one would have been one of them. What an unsafe request
+    /// invalidates is not its own response.
+    private var isRemoved: Bool { HTTPMethod(entry.method).isSafe && behind.hasRemoved(entry) }
 
     package func append(_ chunk: Data) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
@@ -78,9 +80,14 @@ package final class StreamStoring: Sendable {
                 case .write(let chunk):
                     defer { behind.release(chunk.count) }
                     try await openWriter().append(chunk)
+                case .commit where isRemoved:
+                    behind.ledger.refuse(entry.key.primary, .invalidated)
+                    await writer.withLock { $0 }?.discard()
                 case .commit:
                     try await openWriter().commit()
                     behind.ledger.counters.countStored(state.withLock(\.byteCount))
+                    // The removal may have been made before the commit.
+                    if isRemoved { await behind.remove(.key(entry.key)) }
                 case .discard:
                     await writer.withLock { $0 }?.discard()
                 }

@@ -11,8 +11,7 @@ extension WriteBehind {
         if view?.streams.isEmpty ?? true, let entries = quick?.quickEntries(for: primaryKey) {
             return view?.applied(to: entries) ?? entries
         }
-        var limit = settings.lookUpTimeout
-        if urgency == .required { limit = max(limit, .seconds(1)) }
+        let limit = limit(urgency)
         do {
             let entries: [CacheEntry]?
             let streams = view?.streams ?? []
@@ -37,11 +36,16 @@ extension WriteBehind {
         }
     }
 
+    /// How long a look-up may take.
+    private func limit(_ urgency: Urgency) -> Duration {
+        urgency == .required ? max(settings.lookUpTimeout, .seconds(1)) : settings.lookUpTimeout
+    }
+
     /// The body of an entry; `nil` when it is missing, when its first byte takes too long, and when the store fails.
-    package func body(of entry: CacheEntry) async -> ResponseBody? {
+    package func body(of entry: CacheEntry, _ urgency: Urgency = .optional) async -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         // The store checks the whole body before the first byte, at 20 MiB/s or more.
-        let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
+        let limit = limit(urgency) * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
         do {
             if let body = try await limiter.run(within: limit, { [store] in try await store.body(of: entry) }) {
                 return body

@@ -1,4 +1,3 @@
-import Dispatch
 package import FoundationEssentials
 internal import HTTPCore
 import Platform
@@ -59,7 +58,7 @@ package final class WriteBehind: ProcessExitObserver {
         /// Takes the waiters whose changes have ended.
         mutating func takeDone() -> [CheckedContinuation<Void, Never>] {
             guard !waiters.isEmpty else { return [] }
-            let unfinished = pending.unfinished
+            let unfinished = pending.unfinished.union(pending.refreshes)
             var done: [CheckedContinuation<Void, Never>] = []
             waiters.removeAll { waiter in
                 guard waiter.numbers.isDisjoint(with: unfinished) else { return false }
@@ -182,6 +181,16 @@ package final class WriteBehind: ProcessExitObserver {
         }
     }
 
+    /// Updates an entry, except for its pin, which the app may have changed since the look-up.
+    private func write(update entry: CacheEntry) async -> Bool {
+        await perform { store in
+            var entry = entry
+            let stored = try await store.entries(for: entry.key.primary).first { $0.key == entry.key }
+            entry.isPinned = stored?.isPinned ?? entry.isPinned
+            return try await store.update(entry)
+        }
+    }
+
     /// Counts a response that could not be written. If the store has no room for it, the older one under its key is removed.
     func refuse(_ entry: CacheEntry, _ error: any Error) async {
         let refusal = CacheRefusal(writing: error)
@@ -203,7 +212,7 @@ package final class WriteBehind: ProcessExitObserver {
     package func update(_ entry: CacheEntry) async {
         noteGroups(of: entry)
         if neverWaits {
-            _ = await perform { try await $0.update(entry) }
+            _ = await write(update: entry)
         } else {
             _ = change { $0.update(entry) }
         }
@@ -287,7 +296,7 @@ package final class WriteBehind: ProcessExitObserver {
         case .change(_, .store(let entry, let body, let replacing)):
             succeeded = await write(entry, body, replacing)
         case .change(_, .update(let entry)):
-            succeeded = await perform { try await $0.update(entry) }
+            succeeded = await write(update: entry)
         case .change(_, .touch(let entry)):
             succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
         case .change(_, .discard(let key)):
@@ -315,7 +324,7 @@ package final class WriteBehind: ProcessExitObserver {
     }
 
     /// Records that work has ended and resumes the waiters that it completes.
-    private func end(_ body: (inout State) -> Void) {
+    func end(_ body: (inout State) -> Void) {
         let (done, delay) = state.withLock { state in
             body(&state)
             isIdle.store(state.pending.isEmpty, ordering: .releasing)
@@ -334,47 +343,11 @@ package final class WriteBehind: ProcessExitObserver {
         }
     }
 
-    private func retryFailedRemovals() {
+    func retryFailedRemovals() {
         _ = change {
             $0.retryFailedRemovals()
             return true
         }
-    }
-
-    // MARK: Waiting
-
-    /// Returns when the store has tried all changes requested so far.
-    package func settle() async {
-        if state.withLock({ $0.pending.hasFailedRemovals }) { retryFailedRemovals() }
-        await settle(nil)
-    }
-
-    /// Returns when these changes have ended; with `nil`, all that are unfinished now.
-    func settle(_ numbers: Set<UInt64>?) async {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                let unfinished = state.pending.unfinished.intersection(numbers ?? state.pending.unfinished)
-                if !unfinished.isEmpty { state.waiters.append((unfinished, continuation)) }
-                return unfinished.isEmpty
-            }
-            if isDone { continuation.resume() }
-        }
-    }
-
-    /// Returns when the store has tried all changes requested so far, or at the limit.
-    package func settle(within limit: Duration) async {
-        _ = try? await limiter.run(within: limit) { await self.settle() }
-    }
-
-    /// Waits up to a second for the writes, so that a program that makes one request and exits has its response stored.
-    package func processWillExit() {
-        guard !isIdle.load(ordering: .acquiring) else { return }
-        let isSettled = DispatchSemaphore(value: 0)
-        Task {
-            await settle()
-            isSettled.signal()
-        }
-        _ = isSettled.wait(timeout: .now() + 1)
     }
 
     // MARK: Streams
