@@ -273,6 +273,7 @@ import Testing
         let attempts = Mutex(0)
         let isSilent = Mutex(false)
         server.fallback { request in
+            if request.path == "/calm" { return .text("calm") }
             // On a busy machine the first attempt is hedged, too.
             guard request.headers["X-Attempt"] == "2" else { return .status(503) }
             return isSilent.withLock { isSilent in
@@ -292,6 +293,11 @@ import Testing
                 return ["X-Attempt": "\(attempt)"]
             }
         }
+        // A call without a hedge leaves its share to a first attempt that is hedged.
+        var calm = HTTPRequest("GET", server.url("/calm"))
+        calm.hedge = RequestOptions.Hedge(after: .time(.seconds(60)), share: 1)
+        #expect(try await manager.startRequest(calm).text == "calm")
+        attempts.withLock { $0 = 0 }
         var events = manager.events.makeAsyncIterator()
         let response = try await manager.startRequest("GET", server.url())
         #expect(response.text == "ok" && response.attempts >= 3)
