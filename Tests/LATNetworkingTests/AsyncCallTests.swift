@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-// AddressSanitizer makes everything several times slower.
+// Thousands of calls one after the other take minutes beside all other tests.
 @Suite(.timeLimit(.minutes(5))) struct AsyncCallTests {
     @Test func cancellingTheTaskThrowsCancellationError() async throws {
         let server = try MockServer()
