@@ -25,6 +25,15 @@ import Testing
     }
 
     @Test(arguments: [401, 403, 405, 429]) func refusedHeadSaysNothingOfTheResponse(_ status: Int) async throws {
+        #expect(try await source(afterHead: status) == .memoryCache)
+    }
+
+    @Test(arguments: [404, 410]) func headOfNothingOutdatesTheResponse(_ status: Int) async throws {
+        #expect(try await source(afterHead: status) == .network)
+    }
+
+    /// Where a GET gets its response from, after one that was stored and a HEAD with a status.
+    private func source(afterHead status: Int) async throws -> HTTPResponse.Source {
         let server = try MockServer()
         server.fallback { request in
             request.method == "HEAD"
@@ -34,19 +43,7 @@ import Testing
         _ = try await manager.startRequest("GET", server.url())
         let head = HTTPRequest("HEAD", server.url(), headers: ["Cache-Control": "no-cache"])
         #expect(try await manager.send(head).status == status)
-        #expect(try await manager.startRequest("GET", server.url()).source == .memoryCache)
-    }
-
-    @Test(arguments: [404, 410]) func headOfNothingOutdatesTheResponse(_ status: Int) async throws {
-        let server = try MockServer()
-        server.fallback { request in
-            request.method == "HEAD"
-                ? .status(status) : .text("content").header("Cache-Control", "max-age=600")
-        }
-        let manager = try CentralRequestManager.caching(.http)
-        _ = try await manager.startRequest("GET", server.url())
-        _ = try await manager.send(HTTPRequest("HEAD", server.url(), headers: ["Cache-Control": "no-cache"]))
-        #expect(try await manager.startRequest("GET", server.url()).source == .network)
+        return try await manager.startRequest("GET", server.url()).source
     }
 
     @Test func errorOfTheCacheDoesNotBlameTheServer() async throws {
