@@ -74,7 +74,7 @@ import Testing
         var times = [timespec(), timespec()]
         #expect(utimensat(AT_FDCWD, path, &times, 0) == 0)
         try await open { $0.limit = 0 }.close()
-        var writer = BodyWriter(folder: folder, keeping: .copied, limit: 1 << 30)
+        var writer = BodyWriter(folder: folder, keeping: .copied, limit: 1 << 30) {}
         writer.read = { descriptor, buffer, count in
             let count = read(descriptor, buffer, count)
             switch change {
@@ -270,6 +270,22 @@ import Testing
                     }
                 })
         }
+    }
+
+    /// The log of the store holds the room of some hundred changes, which it does not need.
+    @Test(.needsMountNamespaces) func roomOfTheLogIsForEntries() async throws {
+        let folder = directory.path(of: "disk")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let said = try await withCheckedThrowingContinuation { continuation in
+            continuation.resume(
+                with: Result {
+                    try MountNamespace.run {
+                        try MountNamespace.mount(on: folder, size: "3m")
+                        return try RoleProcess("grow log", [folder], of: "OutboxRoles").finish().text
+                    }
+                })
+        }
+        #expect(said == "a file of true, 1 entry, reserve: 0")
     }
 
     // MARK: Refused

@@ -41,17 +41,28 @@ import Testing
 
         /// Waits for a number of effects. On a busy machine a new sender needs seconds to start, and after a failure of the store
         /// it pauses up to half a minute.
-        func wait(for count: Int, _ children: [RoleProcess]) throws {
+        func wait(for count: Int, _ children: [RoleProcess], _ folder: String) throws {
             let start = ContinuousClock.now
             while effects.count < count {
                 guard ContinuousClock.now - start < .seconds(120) else {
+                    let state = Self.state(of: folder)
                     for child in children { child.kill() }
                     let said = children.map { $0.read() }
                     throw MountNamespace.Failure(
-                        description: "\(effects.count) of \(count) effects after two minutes; processes: \(said)")
+                        description:
+                            "\(effects.count) of \(count) effects after two minutes; processes: \(said); \(state)")
                 }
                 usleep(5_000)
             }
+        }
+
+        /// What is in the folder of an outbox that stands still, and in its database.
+        private static func state(of folder: String) -> String {
+            let script = """
+                cd "$1"; df -k . | tail -n 1; ls -lAR
+                python3 -c "import sqlite3; c = sqlite3.connect('outbox.sqlite'); print(*c.execute('SELECT * FROM outbox'), *c.execute('SELECT * FROM entries'), sep='\n')"; true
+                """
+            return (try? ChildProcess.run("bash", ["-c", script, "bash", folder], in: "/")) ?? "?"
         }
 
         /// Closes all connections, refuses new ones for a moment, and listens again.
@@ -142,7 +153,7 @@ import Testing
         // Both add, and one of them sends what both have added.
         var children = try (0..<2).map { try process("add and send \($0)") }
         for kill in 0..<kills {
-            try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1), children)
+            try ledger.wait(for: min(ledger.effects.count + count / (kills + 2), count - 1), children, folder)
             switch kill % 3 {
             case 0 where clock != nil:
                 // Nothing more can be written for a moment, and then it can.
@@ -161,7 +172,7 @@ import Testing
             children[index].kill()
             children[index] = try process("add and send \(index)")
         }
-        try ledger.wait(for: count, children)
+        try ledger.wait(for: count, children, folder)
         for child in children { child.kill() }
         // What was answered and not yet recorded is sent again, with its key.
         let said = try process("finish").finish().text

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATTesting
 import TestSupport
 import Testing
@@ -23,6 +24,7 @@ import Testing
                 try await outbox.add(HTTPRequest("POST", arguments[1], body: .text("\(number)")), group: "numbers")
                 RoleProcess.say("\(number)\n")
             }
+        case "grow log": try await growLog(in: arguments[0], central)
         case "send":
             let outbox = try Outbox(
                 folder: arguments[0], manager: central, configuration: OutboxChaosTests.configuration)
@@ -44,6 +46,33 @@ import Testing
             await outbox.close()
         default: throw NetworkError(.other, message: "no role")
         }
+    }
+
+    /// Adds and drops entries until there is no room for a file beside the log of the store, and says what can be added then.
+    private func growLog(in folder: String, _ central: CentralRequestManager) async throws {
+        var configuration = Outbox.Configuration()
+        configuration.limit = 0
+        let outbox = try Outbox(folder: folder, manager: central, configuration: configuration)
+        func free() -> UInt {
+            var disk = statvfs()
+            return statvfs(folder, &disk) == 0 ? UInt(disk.f_bavail) * disk.f_frsize : .max
+        }
+        let request = HTTPRequest("POST", "http://127.0.0.1:9/")
+        func grow() async throws {
+            while free() > 70_000 { try await outbox.drop(try await outbox.add(request)) }
+        }
+        try await grow()
+        var large = request
+        large.body = .text(String(repeating: "x", count: 80_000))
+        let number = try await outbox.add(large)
+        RoleProcess.say("a file of \(try await outbox.entry(number)?.size ?? 0 > 80_000), ")
+        try await outbox.drop(number)
+        // As another process leaves the folder that has recorded something on the full disk.
+        try await grow()
+        unlink(folder + "/reserve")
+        try await outbox.add(request)
+        RoleProcess.say("\(try await outbox.entries.count) entry, reserve: \(access(folder + "/reserve", F_OK))")
+        await outbox.close()
     }
 
     /// Sends until it is killed. The keys are those of the entries, so a restart adds none again that is still there.

@@ -179,6 +179,8 @@ struct BodyWriter {
     private let folder: String
     private let keeping: Outbox.FileKeeping
     private let limit: Int64
+    /// Makes room on a full disk.
+    private let makeRoom: @Sendable () -> Void
     private(set) var inline = Data()
     private(set) var files: [String] = []
     /// The bytes in files of the folder.
@@ -189,8 +191,10 @@ struct BodyWriter {
     /// Larger bodies are files, so that waiting entries need little memory when they are read.
     static let inlineLimit = 64 << 10
 
-    init(folder: String, keeping: Outbox.FileKeeping, limit: Int64) {
-        (self.folder, self.keeping, self.limit) = (folder + "/bodies", keeping, limit)
+    init(
+        folder: String, keeping: Outbox.FileKeeping, limit: Int64, makingRoom makeRoom: @escaping @Sendable () -> Void
+    ) {
+        (self.folder, self.keeping, self.limit, self.makeRoom) = (folder + "/bodies", keeping, limit, makeRoom)
     }
 
     mutating func keep(_ body: HTTPBody) async throws -> JSONValue {
@@ -316,7 +320,11 @@ struct BodyWriter {
 
     private mutating func newFile(_ object: inout [String: JSONValue]) throws -> Int32 {
         let name = HTTPRequest.randomIdempotencyKey()
-        let descriptor = open("\(folder)/\(name)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        var descriptor: Int32 = -1
+        _ = makingRoom {
+            descriptor = open("\(folder)/\(name)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            return descriptor < 0 ? errno : 0
+        }
         guard descriptor >= 0 else { throw NetworkError.outboxFile("created", "\(folder)/\(name)", errno) }
         files.append(name)
         object["file"] = .string(name)
@@ -326,9 +334,23 @@ struct BodyWriter {
     private mutating func write(_ bytes: some ContiguousBytes, to descriptor: Int32) throws {
         let code = try bytes.withUnsafeBytes { bytes in
             try count(Int64(bytes.count))
-            return AtomicFile.writeAll(descriptor, bytes)
+            let start = lseek(descriptor, 0, SEEK_CUR)
+            return makingRoom {
+                // The first attempt may have written some of them.
+                lseek(descriptor, start, SEEK_SET) == start ? AtomicFile.writeAll(descriptor, bytes) : errno
+            }
         }
         guard code == 0 else { throw NetworkError.outboxFile("written", folder, code) }
+    }
+
+    /// Tries again when the disk was full and there may be room now.
+    ///
+    /// - Parameter body: returns `errno`, or 0.
+    private func makingRoom(_ body: () -> Int32) -> Int32 {
+        let code = body()
+        guard SystemError(code: code).isFull else { return code }
+        makeRoom()
+        return body()
     }
 
     private func finish(_ descriptor: Int32) throws {

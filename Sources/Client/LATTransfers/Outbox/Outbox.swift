@@ -136,13 +136,14 @@ public final class Outbox: Sendable {
     public func add(_ items: [Item]) async throws -> [Entry.ID] {
         var made: [BodyWriter] = []
         do {
-            try OutboxStore.checkRoom(in: engine.folder)
+            try OutboxStore.checkRoom(in: engine.folder, makingRoom: engine.shrinkLog)
             let hold = try FolderHold(engine.folder, items.contains { $0.mayHaveFiles })
             var rows: [OutboxRow] = []
             rows.reserveCapacity(items.count)
             for item in items {
                 var writer = BodyWriter(
-                    folder: engine.folder, keeping: item.files, limit: engine.configuration.maxSize)
+                    folder: engine.folder, keeping: item.files, limit: engine.configuration.maxSize,
+                    makingRoom: engine.shrinkLog)
                 do { rows.append(try await row(of: item, &writer)) } catch {
                     made.append(writer)
                     throw error

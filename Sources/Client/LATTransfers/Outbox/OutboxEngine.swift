@@ -184,6 +184,9 @@ final class OutboxEngine: @unchecked Sendable {
         return try await waiter.uncancelledValue()
     }
 
+    /// Frees the room on the disk that the log of the store holds and does not need. It blocks while a turn is taken.
+    @Sendable func shrinkLog() { queue.sync { store.shrinkLog() } }
+
     private func put(atOnce: Bool = false, _ change: (inout Inbox) -> Void) {
         let (isFirst, isBusy) = inbox.withLock { inbox in
             change(&inbox)

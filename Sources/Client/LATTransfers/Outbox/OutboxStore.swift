@@ -264,7 +264,8 @@ final class OutboxStore {
         shrinkLog()
     }
 
-    private func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+    /// Frees the room that the log holds and does not need.
+    func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
 
     /// Makes the reserve again.
     func keepReserve() { Self.keepReserve(of: folder) }
@@ -282,13 +283,17 @@ final class OutboxStore {
     /// Checks that something may be added. While the reserve is given up, what is added would take the room that the sender
     /// needs to record what was sent, and so to make room.
     ///
+    /// - Parameter makingRoom: makes room, after which it is looked at again.
     /// - Throws: ``Outbox/Failure/diskFull``.
-    static func checkRoom(in folder: String) throws(NetworkError) {
-        if access(reserve(of: folder), F_OK) == 0 { return }
-        var disk = statvfs()
+    static func checkRoom(in folder: String, makingRoom: () -> Void = {}) throws(NetworkError) {
         // Without a sender nobody else makes it again. The sender may be about to use as much.
-        let isRoomy = statvfs(folder, &disk) == 0 && UInt(disk.f_bavail) * disk.f_frsize >= 2 * UInt(reserveSize)
-        guard isRoomy, keepReserve(of: folder) else { throw fullDisk(folder) }
+        func isRoomy() -> Bool {
+            var disk = statvfs()
+            return statvfs(folder, &disk) == 0 && UInt(disk.f_bavail) * disk.f_frsize >= 2 * UInt(reserveSize)
+        }
+        if access(reserve(of: folder), F_OK) == 0 { return }
+        if !isRoomy() { makingRoom() }
+        guard isRoomy(), keepReserve(of: folder) else { throw fullDisk(folder) }
     }
 
     private static func reserve(of folder: String) -> String { folder + "/reserve" }
