@@ -336,8 +336,12 @@ struct BodyWriter {
             try count(Int64(bytes.count))
             let start = lseek(descriptor, 0, SEEK_CUR)
             return makingRoom {
-                // The first attempt may have written some of them.
-                lseek(descriptor, start, SEEK_SET) == start ? AtomicFile.writeAll(descriptor, bytes) : errno
+                let code = AtomicFile.writeAll(descriptor, bytes)
+                // What was written of them may be the room that is needed to make more.
+                if code != 0, ftruncate(descriptor, start) != 0 || lseek(descriptor, start, SEEK_SET) != start {
+                    return errno
+                }
+                return code
             }
         }
         guard code == 0 else { throw NetworkError.outboxFile("written", folder, code) }
