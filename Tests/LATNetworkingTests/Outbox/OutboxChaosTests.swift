@@ -161,8 +161,10 @@ import Testing
                 let descriptor = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
                 let bytes = [UInt8](repeating: 1, count: 4_096)
                 while write(descriptor, bytes, bytes.count) > 0 {}
-                close(descriptor)
                 usleep(200_000)
+                // A process that was started meanwhile may have it open.
+                ftruncate(descriptor, 0)
+                close(descriptor)
                 unlink(file)
             case 1: try ledger.restart()
             default: break
