@@ -287,7 +287,7 @@ import Testing
                     }
                 })
         }
-        #expect(said == "a file of true, 1 entry, reserve: 0")
+        #expect(said == "0 bytes free: entry true, a file of true, 2 entries, reserve: 0")
     }
 
     // MARK: Refused

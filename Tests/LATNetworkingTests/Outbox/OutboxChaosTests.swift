@@ -60,7 +60,7 @@ import Testing
         private static func state(of folder: String) -> String {
             let script = """
                 cd "$1"; df -k . | tail -n 1; ls -lAR
-                python3 -c "import sqlite3; c = sqlite3.connect('outbox.sqlite'); print(*c.execute('SELECT * FROM outbox'), *c.execute('SELECT * FROM entries'), sep='\n')"; true
+                python3 -c "import sqlite3; c = sqlite3.connect('outbox.sqlite'); print(*c.execute('SELECT * FROM outbox'), *c.execute('SELECT * FROM entries'), sep='; ')"; true
                 """
             return (try? ChildProcess.run("bash", ["-c", script, "bash", folder], in: "/")) ?? "?"
         }

@@ -62,6 +62,12 @@ import Testing
             while free() > 70_000 { try await outbox.drop(try await outbox.add(request)) }
         }
         try await grow()
+        let filler = open(folder + "/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        while write(filler, folder, 1) > 0 {}
+        RoleProcess.say("\(free()) bytes free: entry \(try await outbox.add(request) > 0), ")
+        ftruncate(filler, 0)
+        close(filler)
+        try await grow()
         var large = request
         large.body = .text(String(repeating: "x", count: 80_000))
         let number = try await outbox.add(large)
@@ -71,7 +77,7 @@ import Testing
         try await grow()
         unlink(folder + "/reserve")
         try await outbox.add(request)
-        RoleProcess.say("\(try await outbox.entries.count) entry, reserve: \(access(folder + "/reserve", F_OK))")
+        RoleProcess.say("\(try await outbox.entries.count) entries, reserve: \(access(folder + "/reserve", F_OK))")
         await outbox.close()
     }
 

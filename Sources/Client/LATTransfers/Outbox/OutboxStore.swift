@@ -261,11 +261,19 @@ final class OutboxStore {
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
     func releaseReserve() {
         unlink(Self.reserve(of: folder))
-        shrinkLog()
+        _ = emptyLog()
     }
 
     /// Frees the room that the log holds and does not need.
-    func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+    func shrinkLog() {
+        guard !emptyLog() else { return }
+        // The file may have to grow by less than what becomes free.
+        releaseReserve()
+        keepReserve()
+    }
+
+    /// Returns whether everything that was in the log is in the file.
+    private func emptyLog() -> Bool { (try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")) != nil }
 
     /// Makes the reserve again.
     func keepReserve() { Self.keepReserve(of: folder) }
