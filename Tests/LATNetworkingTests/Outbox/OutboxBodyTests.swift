@@ -205,8 +205,8 @@ import Testing
         await outbox.close()
     }
 
-    @Test(.needsMountNamespaces) func fullDiskIsAnErrorAndLosesNothing() async throws {
-        let size = 900_000
+    @Test(.needsMountNamespaces, arguments: [(900_000, 0), (3_000_000, 60_000)])
+    func fullDiskIsAnErrorAndLosesNothing(size: Int, body: Int) async throws {
         let folder = directory.path(of: "disk")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let server = server
@@ -224,6 +224,7 @@ import Testing
                         while !isFull, count < 10_000 {
                             var row = OutboxRow()
                             (row.key, row.target, row.request) = ("\(count)", "t", content(500))
+                            row.body = content(body)
                             do {
                                 _ = try store.write { try $0.add(row, limits) }
                                 count += 1

@@ -193,6 +193,7 @@ final class OutboxStore {
     func write<Result>(
         isDurable: Bool = true, _ body: (OutboxTransaction) throws -> Result
     ) throws(NetworkError) -> Result {
+        defer { keepRoom() }
         do {
             return try writeOnce(isDurable, body)
         } catch {
@@ -272,6 +273,20 @@ final class OutboxStore {
         keepReserve()
     }
 
+    /// Empties the log while the file may still grow by as much. On a full disk it could not be emptied, and then nothing could
+    /// be removed either.
+    private func keepRoom() {
+        if Self.room(of: folder) < Self.reserveSize { shrinkLog() }
+    }
+
+    /// The bytes that are free on the disk beside those that the file may grow by when the log is emptied.
+    private static func room(of folder: String) -> Int {
+        var (disk, log) = (statvfs(), stat())
+        guard statvfs(folder, &disk) == 0 else { return .max }
+        let size = stat(path(folder) + "-wal", &log) == 0 ? Int(log.st_size) : 0
+        return Int(min(Double(disk.f_bavail) * Double(disk.f_frsize), 0x1p60)) - size
+    }
+
     /// Returns whether everything that was in the log is in the file.
     private func emptyLog() -> Bool { (try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")) != nil }
 
@@ -291,17 +306,17 @@ final class OutboxStore {
     /// Checks that something may be added. While the reserve is given up, what is added would take the room that the sender
     /// needs to record what was sent, and so to make room.
     ///
-    /// - Parameter makingRoom: makes room, after which it is looked at again.
+    /// - Parameters:
+    ///   - count: the bytes that are added to the log, and from there to the file. Default 0.
+    ///   - makingRoom: makes room, after which it is looked at again.
     /// - Throws: ``Outbox/Failure/diskFull``.
-    static func checkRoom(in folder: String, makingRoom: () -> Void = {}) throws(NetworkError) {
+    static func checkRoom(in folder: String, for count: Int = 0, makingRoom: () -> Void = {}) throws(NetworkError) {
+        let hasReserve = access(reserve(of: folder), F_OK) == 0
         // Without a sender nobody else makes it again. The sender may be about to use as much.
-        func isRoomy() -> Bool {
-            var disk = statvfs()
-            return statvfs(folder, &disk) == 0 && UInt(disk.f_bavail) * disk.f_frsize >= 2 * UInt(reserveSize)
-        }
-        if access(reserve(of: folder), F_OK) == 0 { return }
-        if !isRoomy() { makingRoom() }
-        guard isRoomy(), keepReserve(of: folder) else { throw fullDisk(folder) }
+        let need = hasReserve ? 2 * count - reserveSize / 2 : 2 * reserveSize + 2 * count
+        guard need > 0 else { return }
+        if room(of: folder) < need { makingRoom() }
+        guard room(of: folder) >= need, hasReserve || keepReserve(of: folder) else { throw fullDisk(folder) }
     }
 
     private static func reserve(of folder: String) -> String { folder + "/reserve" }
