@@ -48,36 +48,41 @@ import Testing
         }
     }
 
-    /// Adds and drops entries until there is no room for a file beside the log of the store, and says what can be added then.
+    /// Fills the disk while the log of the store is long, and says what can be added then.
     private func growLog(in folder: String, _ central: CentralRequestManager) async throws {
         var configuration = Outbox.Configuration()
         configuration.limit = 0
         let outbox = try Outbox(folder: folder, manager: central, configuration: configuration)
-        func free() -> UInt {
-            var disk = statvfs()
-            return statvfs(folder, &disk) == 0 ? UInt(disk.f_bavail) * disk.f_frsize : .max
-        }
         let request = HTTPRequest("POST", "http://127.0.0.1:9/")
-        func grow() async throws {
-            while free() > 70_000 { try await outbox.drop(try await outbox.add(request)) }
+        var free: Int {
+            var disk = statvfs()
+            return statvfs(folder, &disk) == 0 ? Int(disk.f_bavail * disk.f_frsize) : 0
         }
-        try await grow()
+        func grow() async throws {
+            var log = stat()
+            while stat(folder + "/outbox.sqlite-wal", &log) == 0, log.st_size < 600_000 {
+                try await outbox.drop(try await outbox.add(request))
+            }
+        }
         let filler = open(folder + "/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-        while write(filler, folder, 1) > 0 {}
-        RoleProcess.say("\(free()) bytes free: entry \(try await outbox.add(request) > 0), ")
+        func fill(but left: Int) { _ = posix_fallocate(filler, 0, off_t(free - left)) }
+        try await grow()
+        fill(but: 0)
+        RoleProcess.say("\(free) bytes free: entry \(try await outbox.add(request) > 0), ")
         ftruncate(filler, 0)
-        close(filler)
         try await grow()
         var large = request
-        large.body = .text(String(repeating: "x", count: 80_000))
+        large.body = .data(Data(repeating: 1, count: free + 200_000))
         let number = try await outbox.add(large)
-        RoleProcess.say("a file of \(try await outbox.entry(number)?.size ?? 0 > 80_000), ")
+        RoleProcess.say("a file of \(try await outbox.entry(number)?.size ?? 0 > 1_000_000), ")
         try await outbox.drop(number)
-        // As another process leaves the folder that has recorded something on the full disk.
         try await grow()
+        // As another process leaves the folder that has recorded something on the full disk.
+        fill(but: 400_000)
         unlink(folder + "/reserve")
         try await outbox.add(request)
         RoleProcess.say("\(try await outbox.entries.count) entries, reserve: \(access(folder + "/reserve", F_OK))")
+        close(filler)
         await outbox.close()
     }
 
