@@ -7,7 +7,7 @@
 # Seen:     {"a": 1} {"b": 2} one after the other   cbor2, ormsgpack, py-ubjson: {"a": 1}   msgpack, msgspec, amazon-ion, dag-cbor: error
 # Matters:  two messages that were joined, by a proxy, a retry or an appended file, are one message, and the second is lost
 #           although it came. ormsgpack takes the place of msgpack in servers that relied on its error.
-# So here:  JSON with anything but white space behind it is an error of kind decoding, also for streams of one document.
+# So here:  JSON with anything but white space behind it is an error of kind decoding.
 # Everything is in a temporary folder with a venv of its own. Exits with 0 if the behaviour is as above, with 1 if it has
 # changed, with another code if it could not be tried.
 set -euo pipefail
