@@ -180,6 +180,22 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
+    @Test func typeOfTheLastEventEndsTheStream() async throws {
+        let server = try MockServer()
+        let end = MockReply.EventStep.event("{}", id: "8", type: "message_stop")
+        server.enqueue(.events(.event("a"), end, .event("after"), .stall))
+        let options = EventOptions(reconnection: .quick, endsAt: "message_stop")
+        let stream = try CentralRequestManager.make().events(server.url(), options: options)
+        #expect(try await stream.all().map(\.data) == ["a", "{}"])
+        #expect(stream.lastEventID == "8" && stream.state == .closed)
+        try await server.waitUntilDisconnected()
+        // An event that was not ended may be cut.
+        server.enqueue(.events(.event("a"), .text("event: message_stop\ndata: {}\n")))
+        let cut = try CentralRequestManager.make().events(server.url(), options: EventOptions(endsAt: "message_stop"))
+        let (data, error) = await cut.outcome()
+        #expect(data == ["a"] && error?.kind == .connectionLost)
+    }
+
     // MARK: What is no event stream
 
     @Test func otherStatusesAndMediaTypesAreErrors() async throws {

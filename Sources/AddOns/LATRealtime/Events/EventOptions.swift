@@ -11,10 +11,10 @@ public struct EventOptions: Sendable, Hashable {
     public var reconnection: Reconnection?
     /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: the field is not sent.
     public var lastEventID: String
-    /// The data of an event that ends the stream, such as `[DONE]`. That event is not delivered. A connection that ends
-    /// before it is lost: it is opened again as ``reconnection`` says, or else the loop throws an error of kind
-    /// `connectionLost`. A 204 ends the stream without it. Default `nil`: as the row says, or none, so that any end of the
-    /// response is the end of the stream.
+    /// The data of an event that ends the stream, such as `[DONE]`, or its type, such as `message_stop`. An event with this
+    /// data is not delivered; one of this type is, as the last. A connection that ends before it is lost: it is opened again as
+    /// ``reconnection`` says, or else the loop throws an error of kind `connectionLost`. A 204 ends the stream without it.
+    /// Default `nil`: as the row says, or none, so that any end of the response is the end of the stream.
     public var endsAt: String?
     /// The largest size of an event's data and of a line, in bytes. Default `nil`: as the row says, or 1 MiB.
     public var eventLimit: Int?

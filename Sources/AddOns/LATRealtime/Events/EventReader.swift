@@ -18,6 +18,8 @@ final class EventReader {
     private var hadEvents = false
     /// The data of the last event of the connection.
     private var lastData: String?
+    /// Whether the event that was delivered last is the end.
+    private var isEnded = false
     private var isOver = false
 
     init(_ session: EventSession) {
@@ -46,13 +48,14 @@ final class EventReader {
         do {
             if call == nil { try await begin(session.begin()) }
             guard let call else { return nil }
-            while true {
+            while !isEnded {
                 if let event = try parser.next() {
                     if let event = accepted(event) { return event }
                     return end()
                 }
                 if let end = try await advance(call), try await !waits(after: end, call) { return self.end() }
             }
+            return end()
         } catch {
             throw end(throwing: error)
         }
@@ -162,11 +165,12 @@ final class EventReader {
 
     // MARK: Events and the end
 
-    /// The event for the caller; `nil` for the one that ends the stream.
+    /// The event for the caller; `nil` for the one whose data ends the stream.
     private func accepted(_ event: ServerSentEvent) -> ServerSentEvent? {
         hadEvents = true
         noteID()
         guard event.data != rules.endsAt else { return nil }
+        isEnded = event.type == rules.endsAt
         lastData = event.data
         var event = event
         event.origin = origin

@@ -115,7 +115,7 @@ package struct RowKey: Sendable {
         RowKey(
             "events.endsAt", \.events.endsAt,
             .name(#"the data of an event that ends the stream, such as "[DONE]""#, QuotedText.of),
-            "The data of the event that ends the stream."),
+            "The data of the event that ends the stream, or its type."),
         RowKey(
             "events.eventLimit", \.events.eventLimit, .integer(1...1_073_741_824),
             "The largest size of an event, in bytes."),

@@ -51,7 +51,7 @@ extension DomainTable {
         public var attempts: Int?
         /// The statuses after which another attempt is made.
         public var statuses: Set<Int>?
-        /// The data of an event that ends the stream.
+        /// The data of an event that ends the stream, or its type.
         public var endsAt: String?
         /// The largest size of an event, in bytes.
         public var eventLimit: Int?
