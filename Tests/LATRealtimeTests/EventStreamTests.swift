@@ -182,7 +182,7 @@ import Testing
 
     @Test func typeOfTheLastEventEndsTheStream() async throws {
         let server = try MockServer()
-        let end = MockReply.EventStep.event("{}", id: "8", type: "message_stop")
+        let end = MockReply.EventStep.event("{}", type: "message_stop", id: "8")
         server.enqueue(.events(.event("a"), end, .event("after"), .stall))
         let options = EventOptions(reconnection: .quick, endsAt: "message_stop")
         let stream = try CentralRequestManager.make().events(server.url(), options: options)
