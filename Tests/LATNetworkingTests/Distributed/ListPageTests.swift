@@ -329,6 +329,21 @@ import Testing
         #expect(server.requests.map(\.text) == [#"{"q":"x"}"#, #"{"cursor":"7","q":"x"}"#])
     }
 
+    /// Its entries have expired or are not for this user. Findings: clients-end-lists-at-an-empty-page.
+    @Test(arguments: [Paging.link, .cursor(at: "cursor", parameter: "page"), .address(at: "next")])
+    func emptyPageThatNamesTheNextOneIsNoEnd(_ paging: Paging) async throws {
+        let server = try MockServer { request in
+            let page = request.query("page").flatMap { Int($0) } ?? 1
+            let items = [[1, 2], [], [], [3]][page - 1].map { "\($0)" }.joined(separator: ", ")
+            guard page < 4 else { return .json(#"{ "data": [\#(items)] }"#) }
+            return .json(#"{ "data": [\#(items)], "cursor": \#(page + 1), "next": "/?page=\#(page + 1)" }"#)
+                .header("Link", "</?page=\(page + 1)>; rel=next")
+        }
+        let manager = try CentralRequestManager.make()
+        #expect(try await numbers(manager.pages("GET", server.url(), paging), at: "data") == [1, 2, 3])
+        #expect(server.requestCount == 4)
+    }
+
     @Test func numbersAtTheirLimitEndTheList() async throws {
         let server = try MockServer.answering("[1, 2]")
         let manager = try CentralRequestManager.make()
