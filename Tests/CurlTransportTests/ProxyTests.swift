@@ -89,7 +89,8 @@ import Testing
                     connect(descriptor, $0.baseAddress, socklen_t(bytes.count)) == 0
                 }
             }
-            guard isConnected else { return }
+            // The client's error says it then.
+            guard isConnected else { return client.write(Array("HTTP/1.1 502 errno \(errno)\r\n\r\n".utf8)) }
             let server = RawConnection(descriptor: descriptor)
             client.write(Array(answer.utf8))
             let isDone = DispatchSemaphore(value: 0)
