@@ -39,6 +39,16 @@ import Testing
         #expect(Timestamp.Mail(date).date == date && Timestamp.Unix(date).date == date)
     }
 
+    @Test(arguments: [
+        (1e19, "9999-12-31"), (1e300, "9999-12-31"), (.infinity, "9999-12-31"), (253_402_300_799.9996, "9999-12-31"),
+        (-1e19, "0000-01-01"), (-.infinity, "0000-01-01"), (.nan, "0000-01-01"),
+    ]) func dateOfNoYearIsTheFirstOrTheLast(_ seconds: Double, _ day: String) {
+        // A server may give any number.
+        let date = Timestamp.Unix(rawValue: seconds).date
+        #expect(Timestamp(date).rawValue.hasPrefix("\(day)T") && Timestamp.Day(date).rawValue == day)
+        #expect(Timestamp.Mail(date).rawValue.contains(day.hasPrefix("9") ? "31 Dec 9999 23:59:59" : "01 Jan 0000"))
+    }
+
     @Test func secondsAreNumbers() throws {
         #expect(try roundTrip(Timestamp.Unix.self, 1_558_719_886) == 1_558_719_886)
         #expect(try roundTrip(Timestamp.Unix.self, 1.5) == 1.5)

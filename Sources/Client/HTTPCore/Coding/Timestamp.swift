@@ -21,7 +21,8 @@ public struct Timestamp: RawRepresentable, Codable, Hashable, Sendable {
     /// Takes a text as it is.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// A moment in UTC, with milliseconds if it has a fraction of a second.
+    /// A moment in UTC, with milliseconds if it has a fraction of a second. One outside of the years 0 to 9999, which RFC 3339
+    /// cannot write, becomes the first or the last moment of them, here and in the other types.
     public init(_ date: Date) {
         let seconds = date.timeIntervalSince1970
         rawValue = CivilTime.iso8601(date, hasFraction: seconds.rounded() != seconds)
