@@ -223,7 +223,8 @@ import Testing
         try await eventually("another waiting sender") { senderWaits() }
         try await socket.close()
         #expect(await failure { try await late.value }?.kind == .connectionLost)
-        #expect(socket.bufferedAmount == 0)
+        // What was queued is lost, and the app can know it.
+        #expect(socket.bufferedAmount >= 100_000)
     }
 
     /// A response body of one ping. It reads the connection's output only after the ping has been handled.
