@@ -26,6 +26,10 @@ import Testing
         #expect(
             Timestamp.Mail(rawValue: "Fri, 24 May 2019 17:44:46 -0130").date
                 == Date(timeIntervalSince1970: 1_558_725_286))
+        for text in ["24 May 2019 17:44:46 +0000", "Fri, 24 May 2019 17:44 +0000", "24 May 2019 18:44 +0100"] {
+            let seconds = text.contains(":46") ? 46.0 : 0
+            #expect(Timestamp.Mail(rawValue: text).date == Date(timeIntervalSince1970: 1_558_719_840 + seconds))
+        }
         #expect(Timestamp.Mail(rawValue: "Fri, 24 May 2019 17:44:46 EST").date == nil)
     }
 

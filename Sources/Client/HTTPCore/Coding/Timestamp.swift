@@ -82,7 +82,10 @@ extension Timestamp {
         /// The moment; `nil` if the text has another form.
         public var date: Date? {
             var words = rawValue.split(separator: " ").map(String.init)
+            // The day of the week is optional, and so are the seconds.
+            if words.count == 5 { words.insert("Day,", at: 0) }
             guard words.count == 6, let zone = words.popLast() else { return nil }
+            if words[4].utf8.count == 5 { words[4] += ":00" }
             if words[1].count == 1 { words[1] = "0" + words[1] }
             guard let date = HTTPDate.parse((words + ["GMT"]).joined(separator: " ")) else { return nil }
             if ["GMT", "UT", "UTC", "Z"].contains(zone) { return date }
