@@ -17,7 +17,7 @@ package enum AtomicFile {
     ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced, or
     ///     written to if it is no regular file. A link of another user than this one and root never stays. Default `true`;
     ///     `false` for a path that no user chose.
-    ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
+    ///   - synchronizes: whether content and name are on the disk when this returns. If `false`, a loss of power may leave an empty
     ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
@@ -136,6 +136,8 @@ package enum AtomicFile {
         if code == 0, fchmod(descriptor, mode) != 0 { code = errno }
         if code == 0, synchronizes { code = synchronize(descriptor) }
         if code == 0, !move(temporary, path, replaces: replaces) { code = errno }
+        // Without this, a loss of power may bring the old file back.
+        if code == 0, synchronizes { synchronizeFolder(PathParts(path).folder) }
         return code
     }
 
