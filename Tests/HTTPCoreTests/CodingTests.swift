@@ -130,6 +130,21 @@ import Testing
         #expect(try JSONValue.string(text).decode(Date.self, coding: coding) == date)
     }
 
+    @Test func twoDigitsAreAYearOfTheLastEightyOrTheNextTwenty() throws {
+        let coding = Coding(dates: .pattern("dd.MM.yy"))
+        let thisYear = CivilTime(Date()).year
+        for digits in 0..<100 {
+            let text = JSONValue.string("01.03.\(CivilTime.padded(digits, 2))")
+            let date = try text.decode(Date.self, coding: coding)
+            #expect(thisYear - 80..<thisYear + 20 ~= CivilTime(date).year && CivilTime(date).year % 100 == digits)
+            #expect(try encoded(date, coding) == text)
+        }
+        for year in [thisYear - 81, thisYear + 20] {
+            let date = try #require(CivilTime(year: year).date)
+            #expect(reason { _ = try encoded(date, coding) }.contains("the year \(year) would be read as"))
+        }
+    }
+
     @Test(
         arguments: [
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),

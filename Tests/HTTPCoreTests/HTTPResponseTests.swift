@@ -26,6 +26,16 @@ import Testing
         #expect(second.trailers["x"] == "2" && second.attempts == 3 && second.redirects.count == 1)
     }
 
+    @Test func decodingErrorShowsNoMoreOfABodyThanALine() {
+        enum Word: String, Decodable { case known }
+        let long = String(repeating: "x", count: 100_000)
+        for text in [#"{"a\u001b[2J\nb": "word"}"#, #"{"a": "\u001b[2J\nb"}"#, #"{"\#(long)": "\#(long)"}"#] {
+            let error = #expect(throws: NetworkError.self) { try response(text).decode([String: Word].self) }
+            let shown = "\(error?.kind ?? .other) \(error?.message ?? "")"
+            #expect(shown.unicodeScalars.allSatisfy { !$0.controlsTerminal } && shown.count < 2_000)
+        }
+    }
+
     @Test(arguments: [
         (#"{"inner": null}"#, "name"), (#"{"name": 1}"#, "name"), (#"{"name": null}"#, "name"),
         (#"{"name": "n", "inner": {}}"#, "inner.values"),

@@ -37,6 +37,48 @@ struct EncodedMembersTests {
         #expect(try EncodedMembers(encoding: ["a": 1] as JSONValue)?.object == ["a": 1])
     }
 
+    @Test(.timeLimit(.minutes(1))) func manyDatesTakeNoMoreTimeEach() throws {
+        struct Row: Encodable {
+            var date = Date(timeIntervalSince1970: 0)
+            var number: Int
+        }
+        struct Rows: Encodable {
+            var list = (0..<60_000).map { Row(number: $0) }
+            var named: [String: Row]
+
+            init() { named = Dictionary(uniqueKeysWithValues: list.map { ("\($0.number)", $0) }) }
+        }
+        let members = try #require(try EncodedMembers(deferring: Rows()))
+        let coded = try members.coded(by: CodingRules(Coding(dates: .unixSeconds)))
+        for number in [0, 59_999] {
+            #expect(coded["list"][number] == ["date": 0, "number": .int(Int64(number))])
+            #expect(coded["named"]["\(number)"] == coded["list"][number])
+        }
+        #expect(coded["list"].array?.count == 60_000 && coded["named"].object?.count == 60_000)
+    }
+
+    @Test func memberOfALargeObjectReplacesAnEarlierDate() throws {
+        struct Twice: Encodable {
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: JSONKey.self)
+                for number in 0..<100 { try container.encode(Date(), forKey: .name("\(number)")) }
+                for number in 0..<100 { try container.encode(number, forKey: .name("\(number)")) }
+            }
+        }
+        let members = try #require(try EncodedMembers(deferring: Twice()))
+        #expect(members.notes.isEmpty && members["99"] == 99)
+    }
+
+    @Test func commaInAnElementIsEscaped() {
+        let members = EncodedMembers(["ids": ["a,b", "c d"], "of": ["k": "1,2"]])
+        func query(_ style: ParameterEncoding.Arrays) -> String {
+            members.queryText(by: .init(arrays: style, styles: ["of": style]))
+        }
+        #expect(query(.comma) == "ids=a%2Cb,c%20d&of=k,1%2C2")
+        #expect(query(.pipe) == "ids=a%2Cb%7Cc%20d&of=k%7C1%2C2")
+        #expect(members.fields(by: .init(arrays: .comma))[0].value == "a,b,c d")
+    }
+
     /// Encodes random values with every method of an encoder.
     private struct Script: Encodable {
         struct Key: CodingKey {

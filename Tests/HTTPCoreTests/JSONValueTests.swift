@@ -135,6 +135,25 @@ struct JSONValueTests {
         #expect(array == [1])
     }
 
+    @Test(.timeLimit(.minutes(1))) func settingCopiesNothing() throws {
+        let count = 100_000
+        var json: JSONValue = ["items": [], "names": [:]]
+        for number in 0..<count {
+            json["items"][number] = ["n": .int(Int64(number))]
+            json["names"]["\(number)"] = true
+        }
+        func address() throws -> UnsafeRawPointer? {
+            try #require(json["items"].array).withUnsafeBytes { $0.baseAddress }
+        }
+        let place = try address()
+        for number in 0..<count {
+            json["items"][number]["n"] = nil
+            json["names"]["\(number)"] = nil
+        }
+        #expect(try address() == place)
+        #expect(json["items"].array == Array(repeating: [:], count: count) && json["names"] == [:])
+    }
+
     @Test func settingDoesNotChangeCopies() {
         var json: JSONValue = ["a": [1]]
         let copy = json

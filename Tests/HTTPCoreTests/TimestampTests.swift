@@ -26,6 +26,10 @@ import Testing
         #expect(
             Timestamp.Mail(rawValue: "Fri, 24 May 2019 17:44:46 -0130").date
                 == Date(timeIntervalSince1970: 1_558_725_286))
+        for text in ["24 May 2019 17:44:46 +0000", "Fri, 24 May 2019 17:44 +0000", "24 May 2019 18:44 +0100"] {
+            let seconds = text.contains(":46") ? 46.0 : 0
+            #expect(Timestamp.Mail(rawValue: text).date == Date(timeIntervalSince1970: 1_558_719_840 + seconds))
+        }
         #expect(Timestamp.Mail(rawValue: "Fri, 24 May 2019 17:44:46 EST").date == nil)
     }
 
@@ -37,6 +41,16 @@ import Testing
         #expect(Timestamp.Day(year: 7, month: 3, day: 1).rawValue == "0007-03-01")
         #expect(Timestamp.Mail(date).rawValue == "Fri, 24 May 2019 17:44:46 +0000")
         #expect(Timestamp.Mail(date).date == date && Timestamp.Unix(date).date == date)
+    }
+
+    @Test(arguments: [
+        (1e19, "9999-12-31"), (1e300, "9999-12-31"), (.infinity, "9999-12-31"), (253_402_300_799.9996, "9999-12-31"),
+        (-1e19, "0000-01-01"), (-.infinity, "0000-01-01"), (.nan, "0000-01-01"),
+    ]) func dateOfNoYearIsTheFirstOrTheLast(_ seconds: Double, _ day: String) {
+        // A server may give any number.
+        let date = Timestamp.Unix(rawValue: seconds).date
+        #expect(Timestamp(date).rawValue.hasPrefix("\(day)T") && Timestamp.Day(date).rawValue == day)
+        #expect(Timestamp.Mail(date).rawValue.contains(day.hasPrefix("9") ? "31 Dec 9999 23:59:59" : "01 Jan 0000"))
     }
 
     @Test func secondsAreNumbers() throws {

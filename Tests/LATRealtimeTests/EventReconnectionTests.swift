@@ -273,6 +273,12 @@ import Testing
         #expect(server.requestCount == 0 && stream.state == .closed)
     }
 
+    @Test func negativeLimitIsAnError() async throws {
+        let stream = try CentralRequestManager.make().events(
+            "http://127.0.0.1:9/", options: EventOptions(eventLimit: -1))
+        #expect(await stream.outcome().error?.message == "eventLimit is -1; give 0 or more")
+    }
+
     /// Events that follow the last one may be missing.
     @Test func streamThatTLSDoesNotEndIsLost() async throws {
         struct Cut: Transport {

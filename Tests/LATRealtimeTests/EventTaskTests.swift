@@ -98,6 +98,27 @@ import Testing
         #expect(task.state == .closed)
     }
 
+    @Test func eventThatCancelKeepsBackIsNotTheLast() async throws {
+        let server = try MockServer()
+        server.enqueue(.events(.event("a", id: "1"), .event("b", id: "2"), .stall))
+        let queue = DispatchQueue(label: "test")
+        let recorder = Recorder()
+        let task = recorder.start(
+            try CentralRequestManager.make { $0.callbackExecutor = .queue(queue) }.events(server.url()))
+        try await eventually { recorder.events.count == 2 }
+        queue.suspend()
+        server.enqueue(.events(.event("c", id: "3"), .stall))
+        let second = recorder.start(
+            try CentralRequestManager.make { $0.callbackExecutor = .queue(queue) }.events(server.url()))
+        // The event waits for the queue.
+        try await eventually { second.lastEventID == "3" }
+        for task in [task, second] { task.cancel() }
+        queue.resume()
+        try await eventually { recorder.ends.count == 2 }
+        #expect(recorder.events.elements == ["a", "b"])
+        #expect(task.lastEventID == "2" && second.lastEventID == "")
+    }
+
     @Test func decodedStreamHasClosuresToo() async throws {
         struct Token: Decodable, Sendable { var text: String }
         let server = try MockServer()

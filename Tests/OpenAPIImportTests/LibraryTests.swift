@@ -41,7 +41,7 @@ import Testing
         let call = ListBooks(genres: [.novel, .default], years: [1, 2], xRequestID: id)
         #expect(try await call.startRequest(on: manager(server)).books.isEmpty)
         let request = try #require(server.requests.first)
-        #expect(request.target == "/v1/books?genres=novel&genres=default&years=1%2C2")
+        #expect(request.target == "/v1/books?genres=novel&genres=default&years=1,2")
         #expect(request.headers["X-Request-ID"] == id.rawValue)
         #expect(request.headers["X-Card"] == nil)
     }

@@ -75,6 +75,13 @@ import Testing
         #expect(throws: SystemError.self) { try AtomicFile.write("x".utf8, to: pipe, replaces: false) }
     }
 
+    @Test func fileOfTheUserBesideItStays() throws {
+        try directory.write(Data("mine".utf8), to: "settings.json.new")
+        try AtomicFile.write("{}".utf8, to: directory.path(of: "settings.json"))
+        #expect(directory.contents == ["settings.json", "settings.json.new"])
+        #expect(directory.read("settings.json.new") == Data("mine".utf8))
+    }
+
     @Test func linkIsFollowedOnlyWhereAsked() throws {
         let file = try directory.write(Data("old".utf8), to: "file")
         let link = directory.path(of: "link")

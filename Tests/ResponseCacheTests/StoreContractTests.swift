@@ -54,6 +54,16 @@ import Testing
         return Dictionary(faults.map { ($0.rule, $0.message) }) { first, _ in first }
     }
 
+    @Test func kitReportsWhatItDidNotCheck() async {
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await CacheStoreConformance.check([.commit, .touch]) { MemoryStore(byteLimit: $0) }
+        }
+        let faults = await task.value
+        #expect(faults.map(\.rule) == [.commit, .touch])
+        #expect(faults.allSatisfy { $0.message == "not checked to its end, because the task was cancelled" })
+    }
+
     @Test func kitReportsASlowStore() async {
         let broken = await broken(.slow(.milliseconds(30)), [.speed, .touch, .versions])
         #expect(Set(broken.keys) == [.speed])

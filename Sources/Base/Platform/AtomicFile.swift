@@ -5,22 +5,23 @@ import Synchronization
 /// Writes files atomically: readers find the old content or the new one, never a part. A device or a pipe at a path that a user
 /// chose is written to directly.
 package enum AtomicFile {
-    /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path.
+    /// Writes a temporary file beside the path, synchronizes it and renames it to the path.
     ///
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
     ///   - isShared: whether several processes may write the file at the same time; each then uses its own temporary
-    ///     name, and a later write removes those that killed processes left. Default `false`.
+    ///     name, and a later write removes those that killed processes left. Default `true`; `false` for a file of a program's
+    ///     own folder with one writer, where whatever has the name with the suffix `.new` may be removed.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
     ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced, or
     ///     written to if it is no regular file. A link of another user than this one and root never stays. Default `true`;
     ///     `false` for a path that no user chose.
-    ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
+    ///   - synchronizes: whether content and name are on the disk when this returns. If `false`, a loss of power may leave an empty
     ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
-        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
+        _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = true,
         replaces: Bool = true, followsLinks: Bool = true, synchronizes: Bool = true
     ) throws(SystemError) {
         let (path, isReplaced) = place(path, followsLinks: followsLinks)
@@ -135,6 +136,8 @@ package enum AtomicFile {
         if code == 0, fchmod(descriptor, mode) != 0 { code = errno }
         if code == 0, synchronizes { code = synchronize(descriptor) }
         if code == 0, !move(temporary, path, replaces: replaces) { code = errno }
+        // Without this, a loss of power may bring the old file back.
+        if code == 0, synchronizes { synchronizeFolder(PathParts(path).folder) }
         return code
     }
 

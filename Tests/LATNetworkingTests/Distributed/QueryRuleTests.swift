@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("brackets", "/x?a%5B%5D=1&a%5B%5D=2"), ("repeated", "/x?a=1&a=2"), ("comma", "/x?a=1%2C2"),
+        ("brackets", "/x?a%5B%5D=1&a%5B%5D=2"), ("repeated", "/x?a=1&a=2"), ("comma", "/x?a=1,2"),
         ("space", "/x?a=1%202"),
         ("pipe", "/x?a=1%7C2"),
     ]) func arrayHasTheStyleOfItsRow(_ style: String, _ target: String) async throws {
@@ -29,7 +29,7 @@ import Testing
         let request = try await sent(
             ["a": [1, 2], "b": [3, 4], "c": [JSONValue]()], domain: "query: { arrays: \"repeated\" }",
             row: "query: { styles: { b: \"comma\" } }")
-        #expect(request.target == "/x?a=1&a=2&b=3%2C4")
+        #expect(request.target == "/x?a=1&a=2&b=3,4")
     }
 
     private static let deep: JSONValue = ["ids": [1, 2], "of": [["x": 1, "y": [3]], ["x": 2]]]

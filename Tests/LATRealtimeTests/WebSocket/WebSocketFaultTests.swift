@@ -64,40 +64,6 @@ import Testing
         #expect(error?.message.contains("cannot be opened") == true && closing?.code == .invalidContent)
     }
 
-    private func opened(_ pieces: [[UInt8]]) throws -> (Inflater.Outcome, String) {
-        let inflater = try #require(Inflater(resetsEachMessage: false))
-        var (outcome, output) = (Inflater.Outcome.done, [UInt8]())
-        for (index, piece) in pieces.enumerated() where outcome == .done {
-            outcome = piece.withUnsafeBufferPointer {
-                inflater.inflate($0, isEnd: index == pieces.count - 1, into: &output, upTo: 1 << 20)
-            }
-        }
-        return (outcome, String(decoding: output, as: UTF8.self))
-    }
-
-    @Test(arguments: [1, 7, 1_000]) func messageIsCompressedInPieces(_ size: Int) throws {
-        let text = String(repeating: "a message, and another one; ", count: 100)
-        let deflater = try #require(Deflater(window: 15, resetsEachMessage: false, largestPiece: size))
-        let bytes = try #require(Array(text.utf8).withUnsafeBytes { deflater.deflate($0) })
-        let (outcome, output) = try opened([bytes])
-        #expect(outcome == .done && output == text)
-    }
-
-    @Test func compressedMessageThatIsCutIsRefused() throws {
-        let text = String((0..<400).map { Character(Unicode.Scalar(UInt8(0x61 + ($0 * $0 / 7) % 26))) })
-        let deflater = try #require(Deflater(window: 15, resetsEachMessage: false))
-        let bytes = try #require(Array(text.utf8).withUnsafeBytes { deflater.deflate($0) })
-        #expect(try opened([bytes]) == (.done, text))
-        #expect(try opened([Array(bytes[..<50]), Array(bytes[50...])]) == (.done, text))
-        for count in [1, 10, bytes.count / 2, bytes.count - 2] {
-            #expect(try opened([Array(bytes[..<count])]).0 == .broken, "\(count) of \(bytes.count)")
-        }
-        // A last block, with and without the byte that RFC 7692 §7.2.3.4 adds.
-        let last: [UInt8] = [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]
-        #expect(try opened([last + [0]]) == (.done, "Hello"))
-        #expect(try opened([last]) == (.done, "Hello"))
-    }
-
     @Test func bombIsStoppedAtTheLimit() async throws {
         let limit = 1 << 20
         for size in [limit, limit + 1, limit * 20] {
@@ -257,7 +223,8 @@ import Testing
         try await eventually("another waiting sender") { senderWaits() }
         try await socket.close()
         #expect(await failure { try await late.value }?.kind == .connectionLost)
-        #expect(socket.bufferedAmount == 0)
+        // What was queued is lost, and the app can know it.
+        #expect(socket.bufferedAmount >= 100_000)
     }
 
     /// A response body of one ping. It reads the connection's output only after the ping has been handled.

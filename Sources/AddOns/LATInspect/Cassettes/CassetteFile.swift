@@ -138,7 +138,9 @@ final class CassetteContent: ProcessExitObserver, Sendable {
             if !output.bodies.isEmpty {
                 try FileManager.default.createDirectory(atPath: bodies, withIntermediateDirectories: true)
             }
-            for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
+            for (name, data) in output.bodies {
+                try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644, isShared: false)
+            }
             let text = Data(output.text.utf8)
             try AtomicFile.write(text, to: path, mode: 0o644)
             state.withLock { $0.known = text }

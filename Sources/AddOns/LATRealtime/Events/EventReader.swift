@@ -209,6 +209,12 @@ final class EventReader {
         return error
     }
 
+    /// Forgets the last event, which was not delivered, so that a stream that continues begins with it. The loop must end.
+    func takeBack(to lastEventID: String) {
+        parser = EventStreamParser(lastEventID: lastEventID, eventLimit: rules.eventLimit)
+        noteID()
+    }
+
     /// Ends the loop because its events cannot be delivered.
     func fail(_ error: any Error) { if !isOver { _ = end(throwing: error) } }
 

@@ -60,6 +60,9 @@ final class EventSession: Sendable {
                 throw .invalidRequest(
                     "lastEventID has a control character, so it cannot be sent; give the id of an event")
             }
+            if let limit = options.eventLimit, limit < 0 {
+                throw .invalidRequest("eventLimit is \(limit); give 0 or more")
+            }
             return .success(try makeCall(manager))
         } catch {
             close()

@@ -30,7 +30,8 @@ public final class EventTask: Sendable {
     /// What the stream is doing, now and after every change, until it is closed.
     public var states: AsyncStream<LiveState> { session.state.values() }
 
-    /// The id of the last event; before the first one, ``EventOptions/lastEventID``. Empty when there is none.
+    /// The id of the last event that a closure got; before the first one, ``EventOptions/lastEventID``. Empty when there is none.
+    /// While an event waits for the callback executor, it is the id of that event.
     public var lastEventID: String { session.lastEventID }
 
     fileprivate func run(_ body: @escaping @Sendable () async -> Void) {
@@ -73,14 +74,18 @@ extension EventStream {
             let reader = EventReader(session)
             do {
                 if let call { try await reader.begin(call, isolation: nil) }
-                while let next = try await reader.next(isolation: nil) {
+                while case let lastID = session.lastEventID, let next = try await reader.next(isolation: nil) {
                     guard let next = try element(next) else { continue }
-                    let isDelivered = Waiter<Void>()
+                    let isDelivered = Waiter<Bool>()
                     callbacks.run {
-                        if task.delivers { event(task, next) }
-                        isDelivered.end(.success(()))
+                        let delivers = task.delivers
+                        if delivers { event(task, next) }
+                        isDelivered.end(.success(delivers))
                     }
-                    try await isDelivered.value()
+                    guard try await isDelivered.uncancelledValue() else {
+                        reader.takeBack(to: lastID)
+                        throw CancellationError()
+                    }
                 }
             } catch {
                 reader.fail(error)

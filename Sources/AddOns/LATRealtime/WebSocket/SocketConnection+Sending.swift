@@ -61,6 +61,11 @@ extension SocketConnection {
         }
     }
 
+    /// How many bytes wait to be sent; how many of messages were not sent when the connection is over.
+    var bufferedAmount: Int {
+        state.withLock { $0.isOver ? Int(max(0, $0.messageEnd - output.takenCount)) : output.pendingCount }
+    }
+
     /// The messages that the engine had not taken when the connection ended.
     func takeUnsent() -> [WebSocket.Message] {
         let taken = output.takenCount
@@ -139,6 +144,7 @@ extension SocketConnection {
                 compressed?.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
                 ?? append(opcode, payload, isCompressed: false, &state)
             guard isWritten else { return false }
+            state.messageEnd = state.written
             guard isKept, options.reconnection != nil, options.resend == .unsent else { return true }
             let taken = output.takenCount
             if let first = state.unsent.first, first.end <= taken {

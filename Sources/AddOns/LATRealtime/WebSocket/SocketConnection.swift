@@ -28,6 +28,8 @@ final class SocketConnection: Sendable {
         /// The senders that wait for room, in order.
         var senders: [Waiter<Void>] = []
         var written: Int64 = 0
+        /// Where the bytes of the last message end.
+        var messageEnd: Int64 = 0
         /// The messages that the engine may not have sent, and where their bytes end.
         var unsent: [(end: Int64, message: WebSocket.Message)] = []
         /// Limits the closing handshake.

@@ -72,8 +72,9 @@ public final class WebSocket: Sendable {
         try await send(.text(String(decoding: try encoder.encode(), as: UTF8.self)))
     }
 
-    /// How many bytes are queued to be sent, including the headers of their frames.
-    public var bufferedAmount: Int { session.latest?.output.pendingCount ?? 0 }
+    /// How many bytes are queued to be sent, including the headers of their frames. When the newest connection is over, how many
+    /// bytes of messages were not sent; with ``WebSocketOptions/Resend/unsent`` they wait for the next connection, if there is one.
+    public var bufferedAmount: Int { session.latest?.bufferedAmount ?? 0 }
 
     /// Sends a ping, and waits for its pong.
     ///

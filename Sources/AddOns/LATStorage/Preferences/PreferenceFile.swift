@@ -126,7 +126,6 @@ struct PreferenceFile: Sendable {
         } catch {
             throw failure("write", error.code, advice)
         }
-        AtomicFile.synchronizeFolder(PathParts(path).folder)
     }
 
     /// Renames a damaged file, so that nothing overwrites it.

@@ -72,7 +72,8 @@ public enum CacheStoreConformance {
     ///     manager waits for a look-up.
     ///   - timeout: how long a rule may take. Default: 30 s.
     ///   - make: makes an empty store with a limit in bytes for bodies and headers together.
-    /// - Returns: the faults, empty for a correct store. An error that the store throws is a fault too.
+    /// - Returns: the faults, empty for a correct store. An error that the store throws is a fault too, and so is a rule that was
+    ///   not checked because the task was cancelled.
     public static func check(
         _ rules: [Rule] = Rule.allCases, lookUpBudget: Duration = .milliseconds(20), timeout: Duration = .seconds(30),
         _ make: @escaping @Sendable (_ byteLimit: Int64) async throws -> any CacheStore
@@ -91,8 +92,13 @@ public enum CacheStoreConformance {
                     done.end(.success("the store threw: \(error)"))
                 }
             }
-            let result = try? await limits.value(
-                of: done, within: timeout, late: .success("not done after \(timeout)"))
+            let result: String?
+            do {
+                result = try await limits.value(
+                    of: done, within: timeout, late: .success("not done after \(timeout)"))
+            } catch {
+                result = "not checked to its end, because the task was cancelled"
+            }
             run.cancel()
             faults += (check.messages + [result].compactMap { $0 }).map { Fault(rule: rule, message: $0) }
         }

@@ -26,8 +26,9 @@ public struct Coding: Sendable, Hashable {
         /// Seconds since 2001 as a number, which `JSONEncoder` writes and `JSONDecoder` reads by default.
         case secondsSince2001
         /// A pattern such as `yyyy-MM-dd HH:mm:ss`, in UTC unless it contains a zone. The letters are those of Unicode
-        /// (UTS #35): `y M d H m s S X Z`; other letters must be quoted, as in `yyyy-MM-dd'T'HH:mm`. An invalid pattern
-        /// fails when the first date is written or read.
+        /// (UTS #35): `y M d H m s S X Z`; other letters must be quoted, as in `yyyy-MM-dd'T'HH:mm`. `yy` is one of the years
+        /// from 80 years ago to 19 years from now, and a date in another year is not written. An invalid pattern fails when
+        /// the first date is written or read.
         case pattern(String)
     }
 
@@ -136,9 +137,6 @@ package final class CodingRules: Sendable {
 
     // MARK: Dates
 
-    /// The years 0 to 9999 in seconds since 1970: RFC 3339 has four digits. `Date.distantPast` is in the year 0.
-    private static let yearsInText = -62_167_219_200.0..<253_402_300_800.0
-
     /// A date in the form of the rules; `rules` are `nil` for the standard coding.
     ///
     /// - Throws: a ``CodingProblem`` for a date that the form cannot represent, and for an invalid pattern.
@@ -156,7 +154,7 @@ package final class CodingRules: Sendable {
             }
             return .int(milliseconds)
         case .iso8601, .iso8601WithFractionalSeconds, .pattern:
-            guard yearsInText.contains(seconds) else {
+            guard CivilTime.yearsInText.contains(seconds) else {
                 throw CodingProblem("the date is outside of the years 0 to 9999")
             }
             if case .pattern = dates { return .string(try pattern(of: rules).text(of: date)) }

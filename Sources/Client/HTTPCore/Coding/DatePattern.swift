@@ -20,9 +20,14 @@ package struct DatePattern: Sendable {
 
     // MARK: Writing
 
-    func text(of date: Date) -> String {
+    /// - Throws: a ``Problem`` for a year that two digits do not tell.
+    func text(of date: Date) throws(Problem) -> String {
         let digits = elements.reduce(0) { if case .field("S", let width) = $1 { max($0, width) } else { $0 } }
         let time = CivilTime(date, unitsPerSecond: Double.powersOfTen[digits])
+        if elements.contains(.field("y", width: 2)), Self.year(time.year % 100) != time.year {
+            throw Problem(
+                "the year \(time.year) would be read as \(Self.year(time.year % 100)) in \"\(text)\"; use yyyy")
+        }
         return elements.map { element in
             switch element {
             case .literal(let text): text
@@ -30,6 +35,9 @@ package struct DatePattern: Sendable {
             }
         }.joined()
     }
+
+    /// The year that two digits stand for (UTS #35, "Parsing Dates and Times"): from 80 years ago to 19 years from now.
+    private static func year(_ lastDigits: Int) -> Int { CivilTime.year(lastDigits: lastDigits, atMostAhead: 19) }
 
     private static func written(_ letter: Character, _ width: Int, _ time: CivilTime) -> String {
         switch letter {
@@ -71,7 +79,7 @@ package struct DatePattern: Sendable {
             return true
         }
         switch letter {
-        case "y": return set(\.year, width == 2 ? scanner.number(2).map { 2000 + $0 } : scanner.number(4))
+        case "y": return set(\.year, width == 2 ? scanner.number(2).map(year) : scanner.number(4))
         case "M" where width == 3: return set(\.month, CivilTime.months.firstIndex { scanner.skip($0) }.map { $0 + 1 })
         case "M": return set(\.month, scanner.number(width...2))
         case "d": return set(\.day, scanner.number(width...2))

@@ -187,18 +187,14 @@ extension JSONValue {
         at path: ArraySlice<DeferredCoding.Step>, _ body: (inout JSONValue) throws -> Void
     ) rethrows {
         guard let step = path.first else { return try body(&self) }
-        switch self {
-        case .array(var elements):
-            guard let index = step.index, elements.indices.contains(index) else { return }
-            self = .null
+        if var elements = takeArray() {
             defer { self = .array(elements) }
+            guard let index = step.index, elements.indices.contains(index) else { return }
             try elements[index].change(at: path.dropFirst(), body)
-        case .object(var members):
-            guard var member = members[step.name] else { return }
-            try member.change(at: path.dropFirst(), body)
-            members[step.name] = member
-            self = .object(members)
-        default: break
+        } else if var members = takeObject() {
+            defer { self = .object(members) }
+            guard let place = members.index(forKey: step.name) else { return }
+            try members.values[place].change(at: path.dropFirst(), body)
         }
     }
 

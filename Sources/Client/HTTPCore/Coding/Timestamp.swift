@@ -21,7 +21,8 @@ public struct Timestamp: RawRepresentable, Codable, Hashable, Sendable {
     /// Takes a text as it is.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// A moment in UTC, with milliseconds if it has a fraction of a second.
+    /// A moment in UTC, with milliseconds if it has a fraction of a second. One outside of the years 0 to 9999, which RFC 3339
+    /// cannot write, becomes the first or the last moment of them, here and in the other types.
     public init(_ date: Date) {
         let seconds = date.timeIntervalSince1970
         rawValue = CivilTime.iso8601(date, hasFraction: seconds.rounded() != seconds)
@@ -81,7 +82,10 @@ extension Timestamp {
         /// The moment; `nil` if the text has another form.
         public var date: Date? {
             var words = rawValue.split(separator: " ").map(String.init)
+            // The day of the week is optional, and so are the seconds.
+            if words.count == 5 { words.insert("Day,", at: 0) }
             guard words.count == 6, let zone = words.popLast() else { return nil }
+            if words[4].utf8.count == 5 { words[4] += ":00" }
             if words[1].count == 1 { words[1] = "0" + words[1] }
             guard let date = HTTPDate.parse((words + ["GMT"]).joined(separator: " ")) else { return nil }
             if ["GMT", "UT", "UTC", "Z"].contains(zone) { return date }

@@ -72,6 +72,9 @@ final class JSONEncodingNode: Encoder {
     @exclusivity(unchecked) private var content = Content.nothing
     @exclusivity(unchecked) private var elements: [EncodedJSON] = []
     @exclusivity(unchecked) private var members: [EncodedJSON.Member] = []
+    /// The names of the first members of a large object, in which a search for each name would be slow.
+    @exclusivity(unchecked) private var names: Set<String> = []
+    @exclusivity(unchecked) private var countedNames = 0
     /// Nested containers, whose content is known only at the end.
     @exclusivity(unchecked) private var nestedElements: [Int: JSONEncodingNode] = [:]
     @exclusivity(unchecked) private var nestedMembers: [String: JSONEncodingNode] = [:]
@@ -138,9 +141,15 @@ final class JSONEncodingNode: Encoder {
     /// Whatever was recorded for an earlier member of the same name does not count any more.
     func forgetMember(_ key: some CodingKey) {
         guard let deferred = encoder.deferred, !deferred.notes.isEmpty else { return }
-        let name = key.stringValue
-        guard nestedMembers[name] != nil || members.contains(where: { $0.name == name }) else { return }
-        deferred.forget(at: codingPath + [key])
+        if hasMember(key.stringValue) { deferred.forget(at: codingPath + [key]) }
+    }
+
+    private func hasMember(_ name: String) -> Bool {
+        if nestedMembers[name] != nil { return true }
+        guard members.count > 16 else { return members.contains { $0.name == name } }
+        for member in members[countedNames...] { names.insert(member.name) }
+        countedNames = members.count
+        return names.contains(name)
     }
 
     /// An optional property without value is left out.

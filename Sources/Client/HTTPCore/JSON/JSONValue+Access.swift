@@ -11,17 +11,16 @@ extension JSONValue {
             guard case .object(let members) = self else { return nil }
             return members[key]
         }
-        set {
-            switch self {
-            case .object(var members):
-                self = .null  // Drops the second reference, so that the dictionary is changed in place.
-                members[key] = newValue
-                self = .object(members)
-            case .null:
-                if let newValue { self = .object([key: newValue]) }
-            default:
-                break
+        _modify {
+            guard var members = takeObject() else {
+                let isNull = isNull
+                var member: JSONValue?
+                defer { if isNull, let member { self = .object([key: member]) } }
+                yield &member
+                return
             }
+            defer { self = .object(members) }
+            yield &members[key]
         }
     }
 
@@ -36,22 +35,43 @@ extension JSONValue {
             guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
             return elements[index]
         }
-        set {
-            switch self {
-            case .array(var elements):
-                self = .null  // Drops the second reference, as above.
-                if elements.indices.contains(index) {
-                    if let newValue { elements[index] = newValue } else { elements.remove(at: index) }
-                } else if index == elements.count, let newValue {
-                    elements.append(newValue)
+        _modify {
+            var elements = isNull ? [] : takeArray()
+            let isThere = elements?.indices.contains(index) == true
+            var element = isThere ? elements?[index].take() : nil
+            defer {
+                if isThere {
+                    if let element { elements?[index] = element } else { elements?.remove(at: index) }
+                } else if index == elements?.count, let element {
+                    elements?.append(element)
                 }
-                self = .array(elements)
-            case .null:
-                if index == 0, let newValue { self = .array([newValue]) }
-            default:
-                break
+                if let elements, !isNull || !elements.isEmpty { self = .array(elements) }
             }
+            yield &element
         }
+    }
+
+    // What is taken out has one reference, so that it is changed without a copy. A payload that is bound in a `switch` has two.
+
+    /// Returns the value and leaves a null.
+    private mutating func take() -> JSONValue {
+        var value = JSONValue.null
+        swap(&value, &self)
+        return value
+    }
+
+    /// Returns the elements and leaves a null; `nil`, and no change, for everything else.
+    mutating func takeArray() -> [JSONValue]? {
+        guard case .array(let elements) = self else { return nil }
+        self = .null
+        return elements
+    }
+
+    /// Returns the members and leaves a null; `nil`, and no change, for everything else.
+    mutating func takeObject() -> [String: JSONValue]? {
+        guard case .object(let members) = self else { return nil }
+        self = .null
+        return members
     }
 
     /// The text, `nil` for everything else.
@@ -115,24 +135,22 @@ extension Optional where Wrapped == JSONValue {
     /// The member; see ``JSONValue/subscript(_:)-(String)``. Setting a member of an absent value makes an object.
     public subscript(key: String) -> JSONValue? {
         get { self?[key] }
-        set {
-            guard newValue != nil || self != nil else { return }
-            var value = self ?? .null
-            self = nil
-            value[key] = newValue
-            self = value
+        _modify {
+            let isAbsent = self == nil
+            var value = take() ?? .null
+            defer { if !isAbsent || !value.isNull { self = value } }
+            yield &value[key]
         }
     }
 
     /// The element; see ``JSONValue/subscript(_:)-(Int)``. Setting element 0 of an absent value makes an array.
     public subscript(index: Int) -> JSONValue? {
         get { self?[index] }
-        set {
-            guard self != nil || (index == 0 && newValue != nil) else { return }
-            var value = self ?? .null
-            self = nil
-            value[index] = newValue
-            self = value
+        _modify {
+            let isAbsent = self == nil
+            var value = take() ?? .null
+            defer { if !isAbsent || !value.isNull { self = value } }
+            yield &value[index]
         }
     }
 

@@ -54,7 +54,8 @@ extension EncodedMembers {
     /// Members of objects are `name[member]`, sorted at every level. Elements of arrays are `name[]`, in their order. A
     /// null is a name without `=`. Empty arrays and objects are left out. Booleans are `true` and `false`, numbers their
     /// shortest exact text. All but the unreserved characters of RFC 3986 §2.3 are escaped in names and values, also
-    /// brackets (`a%5Bb%5D=1`), which a query must not contain. A space is `%20`, which every form parser accepts.
+    /// brackets (`a%5Bb%5D=1`), which a query must not contain. A space is `%20`, which every form parser accepts. Only the comma
+    /// between elements is not escaped, so that it differs from one in an element (RFC 6570 §3.2.8).
     package var queryText: String { queryText(by: nil) }
 
     /// The query in which arrays and objects are written as a rule says.
@@ -66,7 +67,9 @@ extension EncodedMembers {
             query.append(contentsOf: name.percentEncodedComponent.utf8)
             guard let value else { return }
             query.append(UInt8(ascii: "="))
-            query.append(contentsOf: value.percentEncodedComponent.utf8)
+            let separator = value.separator == "," ? "," : value.separator.percentEncodedComponent
+            let texts = value.elements.lazy.map(\.percentEncodedComponent)
+            query.append(contentsOf: texts.joined(separator: separator).utf8)
         }
         return String(decoding: query, as: UTF8.self)
     }
@@ -78,15 +81,18 @@ extension EncodedMembers {
         by rule: ParameterEncoding.QueryRule?
     ) -> [(name: String, value: String?, isJSON: Bool)] {
         var fields: [(name: String, value: String?, isJSON: Bool)] = []
-        forEachField(by: rule, isMultipart: true) { fields.append(($0, $1, $2)) }
+        forEachField(by: rule, isMultipart: true) {
+            fields.append(($0, $1.map { $0.elements.joined(separator: $0.separator) }, $2))
+        }
         return fields
     }
 
     private func forEachField(
-        by rule: ParameterEncoding.QueryRule?, isMultipart: Bool = false, _ body: (String, String?, Bool) -> Void
+        by rule: ParameterEncoding.QueryRule?, isMultipart: Bool = false,
+        _ body: (String, FieldWriter.Value?, Bool) -> Void
     ) {
         withoutActuallyEscaping(body) { body in
-            let writer = FieldWriter(rule: rule, isMultipart: isMultipart, write: body)
+            let writer = FieldWriter(rule: rule, isMultipart: isMultipart, body: body)
             for member in list { writer.add(member.value, named: member.name, isNested: false) }
         }
     }
@@ -96,7 +102,17 @@ extension EncodedMembers {
 private struct FieldWriter {
     let rule: ParameterEncoding.QueryRule?
     let isMultipart: Bool
-    let write: (_ name: String, _ value: String?, _ isJSON: Bool) -> Void
+    let body: (_ name: String, _ value: Value?, _ isJSON: Bool) -> Void
+
+    /// A text, or elements that one value joins.
+    struct Value {
+        let elements: [String]
+        var separator = ""
+    }
+
+    private func write(_ name: String, _ text: String?, _ isJSON: Bool) {
+        body(name, text.map { Value(elements: [$0]) }, isJSON)
+    }
 
     /// - Parameter isNested: Whether the name has brackets.
     func add(_ value: JSONValue, named name: String, isNested: Bool = true) {
@@ -143,7 +159,7 @@ private struct FieldWriter {
         guard let separator = style.separator else { return false }
         let texts = values.compactMap(\.fieldText)
         guard texts.count == values.count else { return false }
-        if !texts.isEmpty { write(name, texts.joined(separator: separator), false) }
+        if !texts.isEmpty { body(name, Value(elements: texts, separator: separator), false) }
         return true
     }
 }

@@ -268,7 +268,7 @@ package struct DecodingPath {
     package let reason: String
 
     package init(_ error: any Error) {
-        (path, reason) =
+        let (path, reason) =
             switch error as? DecodingError {
             case .keyNotFound(let key, let context): ((context.codingPath + [key]).jsonPath, "there is no such key")
             case .typeMismatch(let type, let context):
@@ -281,5 +281,12 @@ package struct DecodingPath {
             case .dataCorrupted(let context): (context.codingPath.jsonPath, context.debugDescription)
             default: ("", "\(error)")
             }
+        (self.path, self.reason) = (Self.shown(path, 256), Self.shown(reason, 1_000))
+    }
+
+    /// A server chooses the names and the values in it.
+    private static func shown(_ text: String, _ limit: Int) -> String {
+        let start = text.unicodeScalars.prefix(limit)
+        return URLText.visible(String(start)) + (start.endIndex < text.endIndex ? "…" : "")
     }
 }

@@ -18,13 +18,20 @@ struct CivilTime {
 }
 
 extension CivilTime {
-    /// The time in UTC, in seconds rounded down, or in smaller units rounded to the nearest.
+    /// The years 0 to 9999 in seconds since 1970: RFC 3339 has four digits. `Date.distantPast` is in the year 0.
+    static let yearsInText = -62_167_219_200.0..<253_402_300_800.0
+
+    /// The time in UTC, in seconds rounded down, or in smaller units rounded to the nearest. A date outside of
+    /// ``yearsInText`` is the first or the last moment of it.
     init(_ date: Date, unitsPerSecond: Double = 1) {
         self.init()
         // A time with a fraction is rounded to the nearest unit first, because a `Date` does not hold 0.1 s exactly.
-        let units =
+        let nearest =
             unitsPerSecond == 1
             ? date.timeIntervalSince1970.rounded(.down) : (date.timeIntervalSince1970 * unitsPerSecond).rounded()
+        let last = (Self.yearsInText.upperBound * unitsPerSecond).nextDown.rounded(.down)
+        // In this order `max` takes the first argument instead of NaN.
+        let units = min(max(Self.yearsInText.lowerBound * unitsPerSecond, nearest), last)
         let seconds = (units / unitsPerSecond).rounded(.down)
         fraction = (units - seconds * unitsPerSecond) / unitsPerSecond
         let total = Int(seconds)
@@ -101,6 +108,12 @@ extension CivilTime {
         let shifted = (5 * dayOfYear + 2) / 153
         let month = shifted < 10 ? shifted + 3 : shifted - 9
         return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shifted + 2) / 5 + 1)
+    }
+
+    /// The last year with these two last digits that is at most so many years from now.
+    static func year(lastDigits: Int, atMostAhead years: Int) -> Int {
+        let latest = CivilTime(Date()).year + years
+        return latest - (latest - lastDigits) % 100
     }
 
     static func padded(_ number: Int, _ width: Int) -> String {

@@ -70,6 +70,7 @@ package enum FileName {
     /// case and values unquoted (RFC 9110 §5.6.6).
     package static func parameters(of field: String) -> [(name: String, value: String)] {
         var parameters: [(name: String, value: String)] = []
+        var names: Set<String> = []
         var scanner = Array(field.unicodeScalars)[...]
         _ = take(&scanner) { $0 != ";" }
         while scanner.popFirst() != nil {
@@ -86,7 +87,7 @@ package enum FileName {
                 value = take(&scanner) { $0 != ";" }.trimmingFieldWhitespace
             }
             // The first parameter of a name counts; a second one may be an attack.
-            if !parameters.contains(where: { $0.name == name }) { parameters.append((name, value)) }
+            if names.insert(name).inserted { parameters.append((name, value)) }
         }
         return parameters
     }

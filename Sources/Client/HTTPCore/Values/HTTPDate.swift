@@ -46,10 +46,7 @@ package enum HTTPDate {
             parts[2].count == 2, let day = number(parts[0]), let month = month(parts[1]),
             let shortYear = number(parts[2])
         else { return nil }
-        let (thisYear, _, _) = CivilTime.civil(Int(Date().timeIntervalSince1970).dividedRoundingDown(by: 86_400))
-        var year = thisYear / 100 * 100 + shortYear
-        if year > thisYear + 50 { year -= 100 }
-        return date(year, month, day, words[2])
+        return date(CivilTime.year(lastDigits: shortYear, atMostAhead: 50), month, day, words[2])
     }
 
     /// `Sun Nov  6 08:49:37 1994`.

@@ -141,7 +141,7 @@ extension OAuth2 {
                 guard unlink(path) == 0 || errno == ENOENT else {
                     throw failure("cannot be removed: \(SystemError().text)")
                 }
-                return
+                return AtomicFile.synchronizeFolder(PathParts(path).folder)
             }
             let data = try Self.encoder.encode(token)
             do throws(SystemError) {

@@ -72,8 +72,9 @@ final class Inflater {
                 output.append(contentsOf: buffer[..<count])
                 switch code {
                 case Z_STREAM_END:
-                    // A final block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5).
-                    guard inflateReset(stream) == Z_OK else { return .broken }
+                    // A final block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5), which may
+                    // refer to what was before it.
+                    guard inflateResetKeep(stream) == Z_OK else { return .broken }
                     hasEnded = stream.pointee.avail_in == 0
                     if hasEnded { return .done }
                 case Z_OK, Z_BUF_ERROR:

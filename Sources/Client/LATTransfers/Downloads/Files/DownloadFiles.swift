@@ -16,7 +16,8 @@ enum DownloadFiles {
         _ data: Data, to path: String, replaces: Bool = true, synchronizes: Bool = true
     ) throws(NetworkError) {
         do throws(SystemError) {
-            try AtomicFile.write(data, to: path, replaces: replaces, followsLinks: false, synchronizes: synchronizes)
+            try AtomicFile.write(
+                data, to: path, isShared: false, replaces: replaces, followsLinks: false, synchronizes: synchronizes)
         } catch {
             throw system("written", path, error.code)
         }

@@ -72,7 +72,6 @@ final class UploadFiles: Sendable {
             throw NetworkError(.storage, message: "the journal cannot be encoded: \(error)", underlying: error)
         }
         try DownloadFiles.write(data, to: journalPath)
-        AtomicFile.synchronizeFolder(PathParts(journalPath).folder)
     }
 
     func removeJournal() { AtomicFile.remove(journalPath) }
