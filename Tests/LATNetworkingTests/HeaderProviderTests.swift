@@ -114,6 +114,17 @@ import Testing
         #expect(server.acceptedConnections == 0)
     }
 
+    /// Only the caller cancels a call.
+    @Test func cancellationByTheProviderIsAnError() async throws {
+        let server = try server()
+        let byHeaders = try CentralRequestManager.make { $0.headerProvider = { _ in throw CancellationError() } }
+        let byParameters = try CentralRequestManager.make { $0.parameterProvider = { _ in throw CancellationError() } }
+        for manager in [byHeaders, byParameters] {
+            let error = await failure { try await manager.startRequest("GET", server.url()) }
+            #expect(error?.kind == .provider && error?.underlying is CancellationError)
+        }
+    }
+
     @Test func providerIsAskedPerAttemptNotPerHop() async throws {
         let server = try server()
         server.enqueue(.noReply, .noReply)

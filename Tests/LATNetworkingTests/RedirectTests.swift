@@ -83,6 +83,22 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
+    /// They are about the content that was sent, and the result is another resource.
+    @Test func resultIsAskedForWithoutConditionsAndContent() async throws {
+        let server = try MockServer()
+        server.route("PUT", "/a") { _ in .redirect(to: "/b", status: 303) }
+        server.route("GET", "/b") { _ in .text("end") }
+        let fields = [
+            "If-Match", "If-None-Match", "If-Unmodified-Since", "Idempotency-Key", "Content-MD5", "Content-Range",
+        ]
+        let headers = HTTPHeaders(fields.map { ($0, "x") } + [("X-Own", "x")])
+        _ = try await CentralRequestManager.make().startRequest(
+            "PUT", server.url("/a"), body: .text("x"), headers: headers)
+        let sent = server.requests.map(\.headers)
+        #expect(fields.allSatisfy(sent[0].contains) && sent.map { $0["X-Own"] } == ["x", "x"])
+        #expect(fields.filter(sent[1].contains) == [])
+    }
+
     @Test func oneShotStreamIsNotReplayed() async throws {
         let server = try MockServer()
         server.route("*", "/307") { _ in .redirect(to: "/end", status: 307) }

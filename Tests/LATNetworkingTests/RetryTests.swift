@@ -101,6 +101,17 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
+    /// The clock of this machine may be wrong.
+    @Test func dateOfTheServerIsTheClockOfItsRetryAfter() {
+        var response = HTTPResponse(
+            status: 503, headers: ["Retry-After": "Sun, 06 Nov 1994 08:49:37 GMT"], url: "http://h")
+        #expect(response.retryAfter(at: 784_111_700) == .seconds(77))
+        response.headers["Date"] = "Sun, 06 Nov 1994 08:49:30 GMT"
+        #expect(response.retryAfter(at: 784_111_700) == .seconds(7))
+        response.headers["Date"] = "today"
+        #expect(response.retryAfter(at: 784_111_700) == .seconds(77))
+    }
+
     /// A field that says nothing does not make the status one that is retried.
     @Test(arguments: FlowStateTests.unusable)
     func unusableRetryAfterRepeatsNothing(_ text: String) async throws {

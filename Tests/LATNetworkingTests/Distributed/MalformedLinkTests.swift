@@ -26,6 +26,21 @@ import Testing
         guard case .last = try walk.advance(after: page) else { throw Failure() }
     }
 
+    @Test(arguments: ["</2>; rel='next'", "</2>; REL='prev Next'; title=\"it's\""])
+    func singleQuotesAreRead(_ field: String) throws {
+        var walk = PageWalk(.link)
+        let page = HTTPResponse(status: 200, headers: ["Link": field], url: "http://h/1")
+        guard case .more = try walk.advance(after: page) else { throw Failure() }
+        #expect(walk.step.address == "http://h/2")
+    }
+
+    @Test func fragmentIsNoOtherPage() throws {
+        var walk = PageWalk(.link)
+        let page = HTTPResponse(status: 200, headers: ["Link": "<#more>; rel=next"], url: "http://h/1")
+        guard case .broken(let error) = try walk.advance(after: page) else { throw Failure() }
+        #expect(error.message.contains("names page 1 as the next one"))
+    }
+
     @Test func emptyElementsOfTheLinkAreSkipped() throws {
         var walk = PageWalk(.link)
         let page = HTTPResponse(status: 200, headers: ["Link": ", ,</2>; rel=next"], url: "http://h/1")

@@ -42,6 +42,12 @@ import Testing
         #expect(try walk.next(after: Self.answer(200, "{}"), at: .seconds(12)) == .done)
     }
 
+    @Test func questionHasNoConditionOfTheJob() {
+        var request = HTTPRequest("PUT", "https://h/jobs", headers: ["If-None-Match": "*", "X-Own": "x"])
+        FollowUp(address: "https://h/jobs/7", asks: true).ask(&request)
+        #expect(request.method == .get && request.headers.map(\.name) == ["X-Own"])
+    }
+
     @Test func waitsDoubleUpToTheLongest() throws {
         var walk = walk(.location.every(.seconds(2), upTo: .seconds(5)), .get)
         let waits = try (0..<4).map { _ in try walk.next(after: Self.answer(202), at: .zero) }

@@ -106,6 +106,42 @@ import Testing
         #expect(await running.value?.kind == .shutDown)
     }
 
+    @Test(arguments: [true, false]) func callsThatWaitForNoTransferEnd(isLimited: Bool) async throws {
+        let server = try Self.server()
+        server.route("GET", "/busy") { _ in MockReply.status(503).header("Retry-After", "3000") }
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.url()
+            $0.retryPolicy = RetryPolicy(retries: 1)
+            $0.retryPolicy.longestRetryAfter = .seconds(5_000)
+            if isLimited { $0.limits.rate = RequestLimits.RateLimit(perSecond: 0.001) }
+        }
+        if isLimited { _ = try await manager.startRequest("GET", "/quick") }
+        let running = Task { await failure { _ = try await manager.startRequest("GET", "/busy") } }
+        let recorder = CallRecorder()
+        manager.startRequest("GET", "/busy", into: recorder)
+        try await eventually { manager.runningRequests() == 2 && (isLimited || server.requestCount == 2) }
+        #expect(await manager.shutdown(draining: .zero) == 2)
+        await recorder.end()
+        #expect(recorder.error?.kind == .shutDown)
+        #expect(await running.value?.kind == .shutDown)
+    }
+
+    @Test func resultThatWaitsForItsClosureIsDelivered() async throws {
+        let server = try Self.server()
+        let held = Log<@Sendable () -> Void>()
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.url()
+            $0.callbackExecutor = CallbackExecutor { held.append($0) }
+        }
+        let recorder = CallRecorder()
+        manager.startRequest("GET", "/quick", success: recorder.onSuccess, failure: recorder.onFailure)
+        try await eventually { held.count == 1 }
+        await manager.shutdown()
+        for closure in held.elements { closure() }
+        await recorder.end()
+        #expect(recorder.response?.text == "quick")
+    }
+
     @Test func cancelledTaskDoesNotWait() async throws {
         let server = try Self.server()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }

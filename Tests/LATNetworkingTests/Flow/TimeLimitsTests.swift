@@ -40,6 +40,29 @@ struct TimeLimitsTests {
         #expect(ran.elements == [20, 20, 30, 40])
     }
 
+    /// As providers have one.
+    @Test(arguments: [true, false]) func authenticatorThatDoesNotAnswerHasALimit(isAsked: Bool) async throws {
+        let never = Event()
+        let tokens = TokenSource(
+            apply: { request in
+                await never.wait()
+                return (request, Credential())
+            }, isRejected: { _, _ in false }, refresh: {}, refreshTimeout: .milliseconds(20), refreshPause: .zero,
+            needsRefresh: {
+                if isAsked { await never.wait() }
+                return false
+            })
+        let table = StageTable(
+            [.authentication: AuthenticationStage(tokens)],
+            .custom(FunctionTransport { HTTPResponse(status: 200, url: $0.url) }))
+        let request = HTTPRequest("GET", "http://h/")
+        let error = await failure {
+            _ = try await Chain(Call(request), table, StageSet(.authentication)).proceed(request)
+        }
+        #expect(error?.kind == .provider && error?.message.contains("took longer than") == true)
+        never.happen()
+    }
+
     @Test func cancelledClosuresAreReleasedAtOnce() async throws {
         let limits = TimeLimits(clock.callClock)
         let (ran, released) = (Log<Int>(), Log<Int>())

@@ -93,6 +93,15 @@ import Testing
         #expect(ledger.nextTry(of: "a", at: now) == now)
     }
 
+    @Test(arguments: [true, false]) func resultThatIsNotKeptIsAskedForEachSecond(isReachable: Bool) {
+        var ledger = ProbeLedger<String, Int>(ttl: .zero, failureTTL: .zero)
+        for _ in 0..<3 {
+            #expect(word(ledger.ask("a", at: start)) == "start")
+            _ = ledger.finish("a", 1, isReachable: isReachable, at: start)
+            #expect(ledger.nextTry(of: "a", at: start) == start + .seconds(1))
+        }
+    }
+
     @Test func resultsAreBounded() {
         var ledger = ProbeLedger<String, Int>(ttl: .seconds(10), failureTTL: .seconds(2), capacity: 8)
         _ = ledger.ask("running", at: start)

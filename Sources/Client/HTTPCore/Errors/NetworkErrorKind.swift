@@ -117,7 +117,7 @@ extension NetworkError {
         /// The token could not be renewed, or not within `refreshTimeout`. ``NetworkError/underlying`` is the
         /// reason.
         ///
-        /// Next step: sign in again.
+        /// Next step: sign in again; try again later when the message says so.
         case authentication
         /// An equal request is running, and the policy for duplicates is `.reject`. Nothing was sent.
         ///

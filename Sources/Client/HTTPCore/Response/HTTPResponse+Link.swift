@@ -86,7 +86,10 @@ extension HTTPResponse.Link {
             let name = token { $0 == UInt8(ascii: "=") }.lowercased()
             guard take("=") else { return (name, "") }
             skipSpace()
-            return (name, take("\"") ? quoted() : token { _ in false })
+            if take("\"") { return (name, quoted()) }
+            // Not of RFC 8288, but some servers write `rel='next'`.
+            let isQuoted = name == "rel" && take("'")
+            return (name, isQuoted ? quoted(by: UInt8(ascii: "'")) : token { _ in false })
         }
 
         private mutating func take(_ character: Unicode.Scalar) -> Bool {
@@ -110,14 +113,14 @@ extension HTTPResponse.Link {
         }
 
         /// The text up to the closing quote, which is discarded.
-        private mutating func quoted() -> String {
-            let plain = rest.prefix { $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-            if plain.endIndex < rest.endIndex, rest[plain.endIndex] == UInt8(ascii: "\"") {
+        private mutating func quoted(by end: UInt8 = UInt8(ascii: "\"")) -> String {
+            let plain = rest.prefix { $0 != end && $0 != UInt8(ascii: "\\") }
+            if plain.endIndex < rest.endIndex, rest[plain.endIndex] == end {
                 rest = rest[(plain.endIndex + 1)...]
                 return String(decoding: plain, as: UTF8.self)
             }
             var bytes: [UInt8] = []
-            while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
+            while let byte = rest.popFirst(), byte != end {
                 guard byte == UInt8(ascii: "\\") else {
                     bytes.append(byte)
                     continue

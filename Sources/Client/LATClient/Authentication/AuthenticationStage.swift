@@ -116,7 +116,8 @@ final class AuthenticationStage: Stage {
         to request: HTTPRequest, _ call: Call, unlessEnding: Bool
     ) async throws -> (HTTPRequest, Credential)? {
         do {
-            let applied = try await limits.run(for: call) { [tokens] in
+            let limit = tokens.refreshTimeout
+            let applied = try await limits.run(within: limit, for: call, late: { Late(limit: limit) }) { [tokens] in
                 if unlessEnding, await tokens.needsRefresh() { return nil as (HTTPRequest, Credential)? }
                 return try await tokens.apply(request)
             }
@@ -129,7 +130,7 @@ final class AuthenticationStage: Stage {
             }
             return (authorized, credential)
         } catch {
-            if call.isCancelled || error is CancellationError && Task.isCancelled { throw error }
+            if call.isCancelled || error.endsTask { throw error }
             if let error = error as? NetworkError, error.kind == .authentication {
                 throw Self.failure(state.withLock { $0.failure } ?? error, request, nil)
             }
@@ -200,8 +201,11 @@ final class AuthenticationStage: Stage {
             } catch let error as NetworkError where error.kind == .authentication {
                 failure = error
             } catch {
+                let isOutage = error is Late || (error as? NetworkError)?.isOutage == true
                 failure = NetworkError(
-                    .authentication, message: "the token could not be renewed: \(error); sign in again",
+                    .authentication,
+                    message:
+                        "the token could not be renewed: \(error); \(isOutage ? "try again later" : "sign in again")",
                     underlying: error)
             }
             finish(failure)

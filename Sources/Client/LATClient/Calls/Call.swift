@@ -196,7 +196,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
         let before = word.bitwiseOr(Flag.finished, ordering: .acquiringAndReleasing).oldValue
         state.withLock { $0.work = nil }
         details.deliversCached?.release()
-        return before & Flag.cancelled != 0
+        // A result that was there before the manager was shut down is delivered.
+        return before & (Flag.cancelled | Flag.refused) == Flag.cancelled
     }
 
     private func has(_ flag: UInt32) -> Bool { word.load(ordering: .acquiring) & flag != 0 }

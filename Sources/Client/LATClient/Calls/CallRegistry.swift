@@ -73,6 +73,9 @@ final class CallRegistry: Sendable {
     }
 
     /// Copies the list under the lock and filters the copy outside it.
+    /// Ends all calls as those of a manager that was shut down.
+    func refuseAll() { for call in matches(.all) { call.refuse() } }
+
     private func matches(_ kind: RequestSelection.Kind) -> [Call] {
         let all = state.withLock { state in state.first.map { Array(sequence(first: $0, next: \.next)) } ?? [] }
         return all.filter { $0.matches(kind) && !$0.isCancelled }
@@ -165,4 +168,9 @@ extension NetworkError {
                 request: request, underlying: error)
         }
     }
+}
+
+extension Error {
+    /// Whether this ends the current task, and is not a cancellation that code of the app throws for reasons of its own.
+    var endsTask: Bool { self is CancellationError && Task.isCancelled }
 }

@@ -50,7 +50,7 @@ public protocol Authenticator: Sendable {
     /// manager. Never called concurrently. Default: ``refresh()``.
     func refresh(using manager: CentralRequestManager) async throws
 
-    /// The time limit of a renewal. Default 30 s.
+    /// The time limit of a renewal, and of putting the token on a request. Default 30 s.
     var refreshTimeout: Duration { get }
 
     /// The pause after a renewal that failed, or whose token was rejected at once. A request that is rejected during the pause

@@ -100,11 +100,13 @@ public final class CentralRequestManager: Sendable {
         set { address.url = newValue }
     }
 
-    /// Cancels all transfers, closes every connection, completes the cache's writes within five seconds, and returns when the
-    /// engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
+    /// Cancels all transfers, closes every connection, ends the calls that wait, completes the cache's writes within five
+    /// seconds, and returns when the engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
     public func shutdown() async {
         await reachability.shutdown()
         await engine?.shutdown()
+        // Those that wait for something else than a transfer.
+        calls.refuseAll()
         await storage.shutdown()
     }
 

@@ -177,7 +177,7 @@ struct CompositionStage: Stage {
                 message: "the \(name) provider took longer than the timeout; this attempt was not sent",
                 request: request)
         } catch {
-            if error is CancellationError || call.isCancelled { throw error }
+            if error.endsTask || call.isCancelled { throw error }
             throw Self.failure(error, name, request)
         }
     }

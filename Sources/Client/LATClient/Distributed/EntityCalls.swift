@@ -63,6 +63,10 @@ extension CentralRequestManager {
             }
         }
 
+        if let step = entity.followUp, !step.parameters.isEmpty {
+            details.addresses = details.addresses.map(step.removingParameters)
+        }
+
         var request = plan.prototype
         request.url = details.addresses.first ?? ""
         if !entity.options.isStandard {

@@ -50,6 +50,11 @@ struct FollowUp: Sendable {
         hasLeftOrigin = true
     }
 
+    /// An address without the parameters of the step, which it may have for the first page.
+    func removingParameters(from url: String) -> String {
+        URLParts.removing(parameters: Array(parameters.keys), from: url)
+    }
+
     /// Turns a request of the central API into this one.
     func apply(to request: inout HTTPRequest, _ parts: inout CallArguments) {
         if let address {
@@ -60,6 +65,7 @@ struct FollowUp: Sendable {
             }
         }
         if !parameters.isEmpty {
+            request.url = removingParameters(from: request.url)
             parts.parameters = (parts.parameters ?? [:]).merging(parameters.mapValues(Optional.some)) { $1 }
         }
         if asks { (parts.files, parts.body) = ([], nil) }
@@ -77,7 +83,6 @@ struct FollowUp: Sendable {
         guard asks else { return }
         request.method = .get
         RedirectRule.dropBody(&request)
-        request.idempotencyKey = nil
     }
 }
 

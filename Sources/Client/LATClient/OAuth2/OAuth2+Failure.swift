@@ -60,7 +60,10 @@ extension OAuth2 {
         /// What the server says about it, for developers.
         public let text: String?
         /// The reason; `nil` for a code that is not of the standards.
-        public var reason: Reason? { Reason(rawValue: code) }
+        public var reason: Reason? {
+            // The names that GitHub and Slack have.
+            ["bad_refresh_token", "invalid_refresh_token"].contains(code) ? .invalidGrant : Reason(rawValue: code)
+        }
 
         /// The code, and what the server says about it.
         public var description: String {
@@ -81,4 +84,19 @@ extension OAuth2 {
                 response: response, underlying: self)
         }
     }
+}
+
+extension NetworkError {
+    /// Whether a server did not answer, or is too busy to: the same question may be answered later.
+    var isOutage: Bool {
+        switch kind {
+        case .dns, .timeout, .connect, .connectionLost: true
+        default: response?.isOutage ?? false
+        }
+    }
+}
+
+extension HTTPResponse {
+    /// Whether the server, or a gateway in its place, is too busy.
+    var isOutage: Bool { status == 429 || status >= 500 }
 }

@@ -72,18 +72,10 @@ extension OAuth2 {
                 case let failure? where failure.reason == .authorizationPending: break
                 case let failure? where failure.reason == .slowDown: interval += .seconds(5)
                 // A server that does not answer is asked less and less often.
-                case nil where Self.isTransient(error): interval = min(interval * 2, .seconds(600))
+                case nil where error.isOutage: interval = min(interval * 2, .seconds(600))
                 default: throw error
                 }
             }
-        }
-    }
-
-    /// Whether the server could not be asked, or a gateway answered in its place.
-    private static func isTransient(_ error: NetworkError) -> Bool {
-        switch error.kind {
-        case .dns, .timeout, .connect, .connectionLost: true
-        default: error.response.map { $0.status == 429 || $0.status >= 500 } ?? false
         }
     }
 
@@ -138,7 +130,8 @@ extension OAuth2 {
                 .authentication,
                 message: "the answer in the browser is not for this sign-in (state); sign in again, in one window")
         }
-        if let issuer = value("iss"), issuer != metadata.issuer {
+        // Without an issuer in the settings there is nothing to compare, and one server only.
+        if let issuer = value("iss"), let own = metadata.issuer, issuer != own {
             throw NetworkError(
                 .authentication,
                 message:

@@ -269,13 +269,18 @@ public final class OAuth2: Authenticator, AuthorizationAuthenticator {
             return unsaved.token
         }
         guard let unsaved, let store else { return }
-        try? await exclusively {
-            try await self.takeStored()
-            // A later token, or signing out, here or in another process, has taken its place meanwhile.
-            guard self.state.withLock({ $0.unsaved?.token == unsaved }) else { return }
-            try await store.store(unsaved)
-            self.state.withLock { $0.unsaved = nil }
+        // A request does not wait for a process that has stopped with the lock.
+        try? await TimeLimits().run(within: .seconds(10), for: nil) { [self] in
+            try await exclusively { try await self.storeAgain(unsaved, in: store) }
         }
+    }
+
+    private func storeAgain(_ unsaved: Token, in store: any TokenStore) async throws {
+        try await takeStored()
+        // A later token, or signing out, here or in another process, has taken its place meanwhile.
+        guard state.withLock({ $0.unsaved?.token == unsaved }) else { return }
+        try await store.store(unsaved)
+        state.withLock { $0.unsaved = nil }
     }
 
     func signInError(_ reason: String) -> NetworkError {

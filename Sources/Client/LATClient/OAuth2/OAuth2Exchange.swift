@@ -128,7 +128,7 @@ struct OAuth2Exchange {
         let seconds = json["expires_in"].double ?? json["expires_in"].string.flatMap { Double($0) }
         let scopes = json["scope"].string.map { $0.split(separator: " ").map(String.init) }
         return OAuth2.Token(
-            access: access, refresh: json["refresh_token"].string, issued: asked,
+            access: access, refresh: json["refresh_token"].string.flatMap { $0.isEmpty ? nil : $0 }, issued: asked,
             // The time counts from when the server answered; the earlier one errs on the safe side.
             expires: seconds.flatMap { $0.isFinite && $0 > 0 ? asked.addingTimeInterval(min($0, 3.2e9)) : nil },
             scopes: scopes)
@@ -186,11 +186,10 @@ struct OAuth2Exchange {
             return OAuth2.Failure(code: refused.code, text: text).error(what, settings, response)
         }
         let answer = response.isSuccess ? "without one" : "with \(response.status)"
+        let step = response.isOutage ? "try again later" : "check the addresses in the settings"
         return NetworkError(
             .authentication,
-            message:
-                "\(URLParts.redacted(settings.place)) answered the request for \(what) \(answer); check the addresses "
-                + "in the settings",
+            message: "\(URLParts.redacted(settings.place)) answered the request for \(what) \(answer); \(step)",
             response: response.isSuccess ? nil : response)
     }
 

@@ -94,6 +94,7 @@ struct PageWalk: Sendable {
     private mutating func go(to next: FollowUp, after page: HTTPResponse) throws(NetworkError) {
         var next = next
         next.plan = step.plan
+        next.address = next.address.map { String(URLParts($0).withoutFragment) }
         try next.leave(page, "page \(number)", after: step, allowsInsecure: allowsInsecure)
         if seen.isEmpty { seen[next.address == nil ? step.name : page.url] = 1 }
         if let earlier = seen.updateValue(number + 1, forKey: next.name) {

@@ -93,6 +93,8 @@ struct ProbeLedger<Target: Hashable, Answer> {
     /// grows up to that of reachable targets.
     func nextTry(of target: Target, at now: Instant) -> Instant {
         guard let entry = entries[target], let validUntil = entry.validUntil else { return now }
+        // A result that is not kept is no reason to connect all the time.
+        guard (entry.failures > 0 ? failureTTL : ttl) > .zero else { return validUntil + .seconds(1) }
         guard entry.failures > 1 else { return validUntil }
         let backoff = Backoff(first: failureTTL, longest: max(ttl, failureTTL))
         return validUntil + (backoff.pause(afterFailures: entry.failures) - failureTTL)

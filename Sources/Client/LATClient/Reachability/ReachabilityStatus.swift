@@ -78,7 +78,8 @@ extension Reachability {
 
     /// The settings of a manager's reachability.
     public struct Configuration: Sendable {
-        /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it.
+        /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it. Observed targets are
+        /// probed again when it ends, after a second if it is zero.
         public var ttl: Duration = .seconds(10)
         /// How long an unreachable result is valid. Default 2 s.
         public var failureTTL: Duration = .seconds(2)

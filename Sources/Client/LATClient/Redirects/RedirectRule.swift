@@ -110,7 +110,9 @@ struct RedirectRule {
         removeHeaders(&request) { name in
             [
                 "Content-Type", "Content-Encoding", "Content-Language", "Content-Length", "Content-Location",
-                "Content-Digest", "Repr-Digest", "Digest", "Transfer-Encoding", "Expect", "Trailer",
+                "Content-Digest", "Repr-Digest", "Digest", "Transfer-Encoding", "Expect", "Trailer", "Content-MD5",
+                "Content-Range", "Content-Disposition", "Last-Modified", "Idempotency-Key", "If-Match",
+                "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
             ].contains { name.equalsIgnoringASCIICase($0) }
         }
     }

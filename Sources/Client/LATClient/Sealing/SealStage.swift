@@ -82,7 +82,7 @@ struct SealStage: Stage {
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch {
-            guard !(error is CancellationError) else { throw error }
+            guard !error.endsTask else { throw error }
             throw NetworkError(
                 .integrity, message: "\(what): \(error)", request: request, response: response, underlying: error)
         }

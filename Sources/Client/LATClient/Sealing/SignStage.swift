@@ -41,7 +41,7 @@ struct SignStage: Stage {
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch {
-            guard !(error is CancellationError), signer != nil else { throw error }
+            guard !error.endsTask, signer != nil else { throw error }
             throw NetworkError(
                 .provider, message: "the signer threw: \(error); this attempt was not sent", request: request,
                 underlying: error)
