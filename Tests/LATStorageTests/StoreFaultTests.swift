@@ -201,6 +201,26 @@ import Testing
         #expect(try store.count(User.self) == 2)
     }
 
+    /// The log must not keep the room that is needed to empty it.
+    @Test(.needsMountNamespaces) func logLeavesRoomOnASmallDisk() throws {
+        let (path, folder) = (path, directory.path)
+        try MountNamespace.run {
+            try MountNamespace.mount(on: folder, size: "3m")
+            let text = String(repeating: "x", count: 200)
+            let store = try ObjectStore(path: path)
+            for number in 0..<2_000 { try store.upsert(User(number % 50, text + "\(number)")) }
+            // What is too large for the disk leaves it full, but for the log.
+            let error = #expect(throws: NetworkError.self) {
+                try store.insert(contentsOf: (50..<30_000).map { User($0, text) })
+            }
+            #expect(error?.storageFailure?.reason == .full)
+            for number in 0..<100 { try store.upsert(User(number, text + "new")) }
+            try store.delete(User.self, where: \.id >= 50)
+            store.close()
+            #expect(try ObjectStore(path: path).count(User.self) == 50)
+        }
+    }
+
     @Test func ignoredErrorRollsBackTheTransaction() throws {
         let store = try ObjectStore(path: path, maximumByteCount: 400_000)
         try store.insert(User(1))

@@ -290,6 +290,57 @@ import Testing
             ])
     }
 
+    @Test func secondSchemeOfASetIsCompared() throws {
+        let (one, both) = (#""security": [{"Key": []}],"#, #""security": [{"Key": [], "Other": []}],"#)
+        #expect(
+            try changes(Shop(security: one)) { $0.security = both } == [
+                "breaking Order: the authenticator is Key and Other, was Key"
+            ])
+        #expect(
+            try changes(Shop(security: both)) { $0.security = one } == [
+                "harmless Order: the authenticator is Key, was Key and Other"
+            ])
+    }
+
+    @Test func stylesOfObjectsAreCompared() throws {
+        let query = { (style: String) in
+            #"{"name": "f", "in": "query", "style": "\#(style)", "schema": {"type": "object", "properties": {"b": {}}}}"#
+        }
+        #expect(
+            try changes(Shop(parameters: query("form"))) { $0.parameters = query("deepObject") } == [
+                "breaking Order: the object f is written as brackets, was repeated"
+            ])
+    }
+
+    @Test func encodingOfAFormIsCompared() throws {
+        let list = #"{"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}"#
+        let shop = Shop(body: list, bodyType: "application/x-www-form-urlencoded")
+        #expect(
+            try changes(shop) { $0.body = list + #", "encoding": {"a": {"explode": false}}"# } == [
+                "breaking Order: the array a is written as comma, was repeated"
+            ])
+    }
+
+    /// Where the bounds are not those of a member: in a list that is the body, a dictionary, and a choice.
+    @Test(arguments: [
+        (#"{"type": "array", "maxItems": 9, "items": {"type": "string"}}"#, "9", "content: maxItems is 2, was 9"),
+        (
+            #"{"type": "array", "items": {"type": "string", "maxLength": 9}}"#, "9",
+            "content: items: maxLength is 2, was 9"
+        ),
+        (
+            #"{"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9}}}}"#,
+            "9", "m: values: maxLength is 2, was 9"
+        ),
+        (
+            #"{"type": "object", "properties": {"u": {"oneOf": [{"type": "integer"}, {"type": "string", "maxLength": 9}]}}}"#,
+            "9", "u: string: maxLength is 2, was 9"
+        ),
+    ]) func boundsWithinAreCompared(_ body: String, _ old: String, _ text: String) throws {
+        let found = try changes(Shop(body: body)) { $0.body = body.replacing(old, with: "2") }
+        #expect(found == ["breaking Order: \(text)"])
+    }
+
     @Test func scopesAreCompared() throws {
         func secured(_ scopes: String) -> String { #""security": [{"Key": [\#(scopes)]}, {}],"# }
         #expect(

@@ -93,6 +93,15 @@ import Testing
                 + #"&items[0][tags][]=y&items[1][sku]=q&note={"width":3}&size[width]=4&words=a&words=b"#)
     }
 
+    @Test func formOfADeletionIsItsBody() async throws {
+        let request = try await sent {
+            _ = try await ParcelRecall(dryRun: true, reason: "lost", ids: [1, 2]).startRequest(on: $0)
+        }
+        #expect(request.method == "DELETE" && request.target == "/v1/notices?dryRun=true")
+        #expect(request.body == Data("ids=1&ids=2&reason=lost".utf8))
+        #expect(request.headers["Content-Type"] == "application/x-www-form-urlencoded")
+    }
+
     /// Names, types and contents of the parts.
     private func parts(_ request: RecordedRequest) throws -> [String] {
         let boundary = try #require(request.headers["Content-Type"]?.split(separator: "boundary=").last)
@@ -135,7 +144,9 @@ import Testing
         #expect(paths["parcel.parcelNext"] == "https://parcel.example.org/v2/trial")
         #expect(
             result.warnings.map(\.message) == [
-                "the server /v2 of this call has no host; its row has https://parcel.example.org/v2, in every environment"
+                "the document does not say how the object plain is written: it is plain[member]=value; for member=value, "
+                    + "set query.styles of its row to repeated",
+                "the server /v2 of this call has no host; its row has https://parcel.example.org/v2, in every environment",
             ])
     }
 

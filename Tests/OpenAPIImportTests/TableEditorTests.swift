@@ -48,6 +48,18 @@ import Testing
         #expect(again.text == text && again.added.isEmpty && again.changed.isEmpty && again.kept.isEmpty)
     }
 
+    /// Rows that a person has commented out begin in the line of the last one.
+    @Test(arguments: [
+        "/* old:\n    \"zoo.x\": { domain: \"zoo\" }\n    */", "// b /* c", "/* 1 */ /* 2\n*/ // 3",
+    ])
+    func newRowsAreInNoComment(_ comment: String) throws {
+        let text = try edited(nil, nil, first).text.replacing("\"/b\" },\n", with: "\"/b\" }, \(comment)\n")
+        let new = table([("zoo.a", [("path", "/a")]), ("zoo.b", [("path", "/b")]), ("zoo.c", [("path", "/c")])])
+        let result = try edited(text, first, new).text
+        #expect(result.contains(comment))
+        #expect(try DomainTable(json5: result, environment: nil).serverNames.map(\.rawValue).contains("zoo.c"))
+    }
+
     @Test func onlyWhatChangedIsChanged() throws {
         let text = try edited(nil, nil, first).text
             .replacing("zoo.a\": { domain: \"zoo\",", with: "zoo.a\": { /* mine */ domain: \"zoo\", timeout: \"3s\",")

@@ -45,6 +45,16 @@ import Testing
         #expect(others.warnings.contains { $0.hasPrefix("zoo.json:3") && $0.contains(reason) }, "\(others.warnings)")
     }
 
+    /// They would end the line, or show the code in another order than it is.
+    @Test(arguments: ["\\u2028", "\\u202e", "\\u001b", "\\u0000", "\\n", "\\u0085"])
+    func commentsHaveNoSuchCharacter(_ character: String) throws {
+        let text = document(operation: #""summary": "Gets\#(character)all", "#).replacing(
+            "Zoo", with: "Zoo\(character)API")
+        let files = try OpenAPIImporter.of(text, name: "zoo.json").run(choosing: .all).files
+        #expect(files[0].text.hasPrefix("// Made by lat openapi import from Zoo API (zoo.json). "))
+        #expect(files[0].text.contains("/// Gets all.\n"))
+    }
+
     @Test func variableWithoutADefaultHasItsFirstValue() throws {
         let server = #"{"url": "https://{r}.example.org", "variables": {"r": {"enum": ["eu", "us"]}}}"#
         let (table, _, warnings) = try imported(document(servers: "[\(server)]"))

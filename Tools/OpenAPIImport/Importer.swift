@@ -181,12 +181,14 @@ package final class OpenAPIImporter {
     func generate(
         _ choice: Choice, keepsAdditional: Bool? = nil, others: Set<String> = []
     ) throws(ImportProblem) -> Generation {
-        let calls = Set(api.heads.map { Planner.wanted($0, overrides).lowercased() })
-        let types = TypeMaker(
-            reader.documents, overrides, prefix: SwiftName.type(domain), others: others, calls: calls,
-            keepsAdditional: keepsAdditional)
-        let planner = Planner(reader, api, types, domain: domain)
-        let names = planner.names()
+        let (types, planner, names) = planning(keepsAdditional, others)
+        if choice != .all {
+            let (whole, planner, names) = planning(keepsAdditional, others)
+            let warnings = reader.warnings
+            for (head, (name, row)) in zip(api.heads, names) { _ = try? planner.plan(head, name: name, row: row) }
+            reader.warnings = warnings
+            types.takeNames(of: whole)
+        }
         var plans: [EntityPlan] = []
         for index in try chosen(choice) {
             let (name, row) = names[index]
@@ -223,6 +225,13 @@ package final class OpenAPIImporter {
             warnings.append(ImportWarning(place: reader.documents.place(of: reader.documents.root), message: message))
         }
         warnings += overrides.unused(in: reader.documents)
+        let needed = Set(plans.map { SecurityScheme.needed(by: $0.operation, api) }.filter { $0.count > 1 })
+        for names in needed.sorted(by: { $0.joined() < $1.joined() }) {
+            let message =
+                "\(names.joined(separator: " and ")) are needed together, and a row names one authenticator: let that "
+                + "of \(names[0]) send all of them"
+            warnings.append(ImportWarning(place: reader.documents.place(of: reader.documents.root), message: message))
+        }
         let table = ImportedTable(
             domain: domain, domainRow: domainRow, rows: plans.map { ($0.row, RowSettings.row($0, domain: domain)) },
             comment: api.schemes.map { "\($0.name): \($0.words)" }.joined(separator: "; "))
@@ -233,6 +242,16 @@ package final class OpenAPIImporter {
         return Generation(
             plans: plans, declarations: types.declarations, table: table,
             warnings: found, skipped: planner.skipped, keepsAdditional: types.keepsAdditional)
+    }
+
+    /// What makes plans of the operations, and their names.
+    private func planning(_ keepsAdditional: Bool?, _ others: Set<String>) -> (TypeMaker, Planner, [(String, String)]) {
+        let calls = Set(api.heads.map { Planner.wanted($0, overrides).lowercased() })
+        let types = TypeMaker(
+            reader.documents, overrides, prefix: SwiftName.type(domain), others: others, calls: calls,
+            keepsAdditional: keepsAdditional)
+        let planner = Planner(reader, api, types, domain: domain)
+        return (types, planner, planner.names())
     }
 
     private func chosen(_ choice: Choice) throws(ImportProblem) -> [Int] {

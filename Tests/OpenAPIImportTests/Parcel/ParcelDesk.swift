@@ -73,6 +73,17 @@ struct ParcelScan: RequestEntity, Encodable {
     private enum CodingKeys: String, CodingKey { case dryRun }
 }
 
+/// `DELETE /notices`.
+struct ParcelRecall: RequestEntity, Encodable {
+    typealias Model = Empty
+    static let route = Route(server: "parcel.parcelRecall")
+    var dryRun: Bool
+    var reason: String?
+    var ids: [Int]?
+
+    var body: HTTPBody? { .form }
+}
+
 /// `POST /orders`.
 struct ParcelOrder: RequestEntity, Encodable {
     typealias Model = Empty

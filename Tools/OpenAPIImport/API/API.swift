@@ -83,7 +83,7 @@ struct Content {
             || type == "text/json"
     }
     var isForm: Bool { type == "application/x-www-form-urlencoded" }
-    var isMultipart: Bool { type.hasPrefix("multipart/") }
+    var isMultipart: Bool { type == "multipart/form-data" || type == "multipart/*" }
     var isText: Bool { type.hasPrefix("text/") && !isJSON && !isEventStream }
     var isEventStream: Bool { type == "text/event-stream" }
     var isLines: Bool {
@@ -106,6 +106,12 @@ struct SecurityScheme {
     var words: String
     /// Where tokens come from: the addresses of OAuth 2 and OpenID Connect.
     var addresses: [String] = []
+
+    /// The names of the schemes that a call needs together, of the first set of several; none where it may be called without.
+    static func needed(by operation: Operation, _ api: API) -> [String] {
+        let sets = operation.security ?? api.security ?? []
+        return sets.contains(where: \.isEmpty) ? [] : sets.first ?? []
+    }
 }
 
 /// What a document has besides its operations.

@@ -5,7 +5,7 @@ import DomainTables
 final class APIReader {
     let documents: Documents
     let isSwagger: Bool
-    private(set) var warnings: [ImportWarning] = []
+    var warnings: [ImportWarning] = []
 
     private static let methods = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"]
 
@@ -38,7 +38,8 @@ final class APIReader {
             throw ImportProblem("\(documents.files[0].name) has no paths, so it describes no operations")
         }
         var heads: [Operation.Head] = []
-        for (path, item) in paths.members where !path.hasPrefix("x-") {
+        // Azure has the paths with a query of their own in x-ms-paths.
+        for (path, item) in paths.members + (root["x-ms-paths"]?.members ?? []) where !path.hasPrefix("x-") {
             let resolved = try documents.resolved(item)
             for (name, spot) in resolved.members where Self.methods.contains(name.lowercased()) {
                 // Some documents keep each operation in a file of its own.

@@ -3,7 +3,7 @@ extension APIReader {
     /// The body that the parameters `in: body` and `in: formData` describe.
     func swaggerBody(_ parameters: [Spot], _ head: Operation.Head) -> Body? {
         let types = mediaTypes("consumes", head)
-        if let body = parameters.first(where: { $0.node["in"]?.text == "body" }) {
+        if let body = parameters.last(where: { $0.node["in"]?.text == "body" }) {
             return Body(
                 isRequired: body.node["required"]?.bool ?? false, description: body.node["description"]?.text,
                 contents: (types.isEmpty ? ["application/json"] : types).map {
@@ -31,10 +31,11 @@ extension APIReader {
     }
 
     func swaggerContents(_ response: Spot, _ head: Operation.Head) -> [Content] {
-        let types = mediaTypes("produces", head)
+        let isFile = response["schema"]?.node["type"]?.text == "file"
+        let types = mediaTypes("produces", head).filter { !isFile || !Content(type: $0).isJSON }
         let examples = response["examples"]?.members ?? []
         guard let schema = response["schema"] else { return [] }
-        return (types.isEmpty ? ["application/json"] : types).map { type in
+        return (types.isEmpty ? [isFile ? "application/octet-stream" : "application/json"] : types).map { type in
             Content(
                 type: type, schema: schema,
                 examples: examples.filter { Self.mediaType($0.name) == type }.map(\.spot))

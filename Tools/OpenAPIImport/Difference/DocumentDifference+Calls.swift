@@ -21,9 +21,10 @@ extension DocumentDifference {
 
     /// The security schemes that calls of the old document use. One that is gone or has another name shows in the calls.
     mutating func compareSchemes(_ old: Side, _ new: Side) {
-        for before in old.schemes {
-            let rows = old.calls.filter { Self.authenticator($0, old) == before.name }.map(\.row)
-            guard !rows.isEmpty, let after = new.schemes.first(where: { $0.name == before.name }) else { continue }
+        for before in old.api.schemes {
+            let rows = old.calls.filter { SecurityScheme.needed(by: $0.operation, old.api).contains(before.name) }
+                .map(\.row)
+            guard !rows.isEmpty, let after = new.api.schemes.first(where: { $0.name == before.name }) else { continue }
             if before.words != after.words {
                 add(old.domain, "\(before.name) is \(after.words), was \(before.words)", breaks: true, rows)
             } else if Set(before.addresses) != Set(after.addresses) {
@@ -33,10 +34,6 @@ extension DocumentDifference {
                 add(old.domain, "the addresses of \(before.name) are \(texts[0]), were \(texts[1])", breaks: true, rows)
             }
         }
-    }
-
-    private static func authenticator(_ plan: EntityPlan, _ side: Side) -> String? {
-        (RowSettings.row(plan, domain: "")["authenticator"] ?? side.domainRow["authenticator"])?.string
     }
 
     mutating func compareCalls(_ old: Side, _ new: Side) {
@@ -94,10 +91,14 @@ extension DocumentDifference {
     private mutating func compareRows(_ before: EntityPlan, _ after: EntityPlan, _ old: Side, _ new: Side) {
         let (name, rows) = (before.name, [before.row])
         let settings = (RowSettings.row(before, domain: ""), RowSettings.row(after, domain: ""))
-        let names = (Self.authenticator(before, old), Self.authenticator(after, new))
-        if names.0 != names.1 {
-            let text = names.1.map { "the authenticator is \($0)" } ?? "no authenticator is needed"
-            add(name, names.0.map { "\(text), was \($0)" } ?? text, breaks: names.1 != nil, rows)
+        let needed = (
+            SecurityScheme.needed(by: before.operation, old.api), SecurityScheme.needed(by: after.operation, new.api)
+        )
+        if needed.0 != needed.1 {
+            let words = (needed.0.joined(separator: " and "), needed.1.joined(separator: " and "))
+            let text = words.1.isEmpty ? "no authenticator is needed" : "the authenticator is \(words.1)"
+            let breaks = !Set(needed.1).isSubset(of: needed.0)
+            add(name, words.0.isEmpty ? text : "\(text), was \(words.0)", breaks: breaks, rows)
         }
         let scopes = (before.operation.scopes, after.operation.scopes)
         for scope in scopes.1 where !scopes.0.contains(scope) {
@@ -107,12 +108,18 @@ extension DocumentDifference {
             add(name, "the scope \(scope) is not needed any more", breaks: false, rows)
         }
         let styles = (settings.0["query"]?["styles"], settings.1["query"]?["styles"])
-        for member in before.members where member.location == .query {
+        for member in before.properties {
             let parameter = member.property.member
-            let isThere = after.members.contains { $0.location == .query && $0.property.member == parameter }
-            let values = (styles.0?[parameter]?.string ?? "repeated", styles.1?[parameter]?.string ?? "repeated")
-            if isThere, values.0 != values.1 {
-                add(name, "the array \(parameter) is written as \(values.1), was \(values.0)", breaks: true, rows)
+            let isThere = after.properties.contains {
+                $0.location == member.location && $0.property.member == parameter
+            }
+            let isObject = TypeMaker.kind(of: member.property.type) == .object
+            let usual = isObject ? "brackets" : "repeated"
+            let values = (styles.0?[parameter]?.string ?? usual, styles.1?[parameter]?.string ?? usual)
+            if isThere, [.query, .body].contains(member.location), values.0 != values.1 {
+                let text =
+                    "the \(isObject ? "object" : "array") \(parameter) is written as \(values.1), was \(values.0)"
+                add(name, text, breaks: true, rows)
             }
         }
         for key in ["pages", "poll"] where settings.0[key]?.json != settings.1[key]?.json {

@@ -40,7 +40,7 @@ package struct DocumentDifference {
         var receivers: [String: [String]] = [:]
         let domain: String
         let domainRow: Node
-        let schemes: [SecurityScheme]
+        let api: API
         let flattener: Flattener
         let keepsAdditional: Bool
 
@@ -50,7 +50,7 @@ package struct DocumentDifference {
             self.keepsAdditional = generation.keepsAdditional
             domain = importer.domain
             domainRow = generation.table.domainRow
-            schemes = importer.api.schemes
+            api = importer.api
             flattener = Flattener(documents: importer.reader.documents)
             calls = generation.plans
             for plan in calls {
@@ -221,8 +221,8 @@ package struct DocumentDifference {
 /// The formats and bounds of a schema, which its type in Swift does not have.
 private struct Bounds {
     private let values: [String: Node]
-    /// Those of the elements of an array; none for anything else.
-    private let items: [Bounds]
+    /// Those of the elements of an array, the values of a dictionary, and the scalars of a choice, by what they are.
+    private var parts: [String: Bounds] = [:]
 
     /// Keywords whose value may only be met by fewer values when it grows, and those where it is when it sinks.
     private static let lowest = [
@@ -246,8 +246,14 @@ private struct Bounds {
             for key in Self.lowest + Self.highest + Self.others { values[key] = values[key] ?? node[key] }
         }
         self.values = values
-        let elements = depth < Self.maximumDepth ? target["items"] : nil
-        items = elements.map { [Bounds($0, flattener, depth: depth + 1)] } ?? []
+        guard depth < Self.maximumDepth else { return }
+        if let items = target["items"] { parts["items"] = Bounds(items, flattener, depth: depth + 1) }
+        if let values = target["additionalProperties"] { parts["values"] = Bounds(values, flattener, depth: depth + 1) }
+        for choice in (target["oneOf"] ?? target["anyOf"])?.elements ?? [] {
+            let type = choice.node["type"]?.string ?? ""
+            guard ["string", "integer", "number"].contains(type) else { continue }
+            parts[type] = parts[type] ?? Bounds(choice, flattener, depth: Self.maximumDepth)
+        }
     }
 
     /// What changes, and whether fewer values are allowed.
@@ -260,8 +266,10 @@ private struct Bounds {
             let sentence = before.map { "\(text), was \($0)" } ?? text
             return (sentence, isNarrower(key, old, new))
         }
-        let ofItems = zip(items, other.items).flatMap { $0.changes(to: $1) }
-        return own + ofItems.map { ("items: \($0.text)", $0.isNarrower) }
+        return own
+            + parts.sorted { $0.key < $1.key }.flatMap { name, part in
+                (other.parts[name].map(part.changes) ?? []).map { ("\(name): \($0.text)", $0.isNarrower) }
+            }
     }
 
     private func isNarrower(_ key: String, _ old: Node?, _ new: Node?) -> Bool {

@@ -15,6 +15,8 @@ struct EntityPlan {
         case none
         /// The properties are its members.
         case members
+        /// The same in a form, although the method has its parameters in the query.
+        case form
         /// The property `content` is the whole body.
         case content
         /// The property `content` is the body as bytes, a file or a stream.

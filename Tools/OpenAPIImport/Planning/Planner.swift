@@ -151,7 +151,8 @@ final class Planner {
         let isPatch = plan.operation.head.method == "PATCH"
         guard content.isJSON || content.isForm || content.isMultipart else {
             // For a body that does not say what it is.
-            if !content.type.contains("*") {
+            // The type of parts has a boundary, which only the body itself knows.
+            if !content.type.contains("*"), !content.type.hasPrefix("multipart/") {
                 plan.settings.append(("headers", .object([("Content-Type", .text(content.type))])))
             }
             return addContent(.custom("HTTPBody"), body, .raw, to: &plan)
@@ -167,6 +168,8 @@ final class Planner {
         let isObject = flat.isObject && !flat.properties.isEmpty && flat.choices.isEmpty && flat.discriminator == nil
         let inQuery = Set(plan.members.filter { $0.location == .query }.map(\.property.member))
         let collides = flat.properties.contains { inQuery.contains($0.name) }
+        // Some generators write a form without members for each call.
+        if !content.isJSON, flat.properties.isEmpty, flat.choices.isEmpty, flat.isObject, !flat.hasAdditional { return }
         let isInQuery = ["GET", "HEAD", "DELETE"].contains(plan.operation.head.method)
         let isFlat =
             isObject && !flat.hasAdditional && !collides && !isInQuery
@@ -175,9 +178,9 @@ final class Planner {
             let use = try types.use(schema, hint: plan.name + "Content", .request)
             if content.isJSON { plan.bodyExamples += examples(content, use.type).map { ($0, use.type) } }
             if !content.isJSON {
-                types.warn(schema, "a form that is no object with members is sent as \(use.type.text)")
+                types.warn(schema, "a form that is no object with members is sent as JSON, \(use.type.text)")
             }
-            return addContent(use.type, body, .content, to: &plan)
+            return addContent(use.type, body, .content, schema, to: &plan)
         }
         for (name, _) in flat.properties { renamePathParameter(name, in: &plan) }
         if collides {
@@ -193,6 +196,9 @@ final class Planner {
         declaration.isClosed = true
         plan.bodyDeclaration = declaration
         for index in declaration.properties.indices {
+            if content.isMultipart, let type = try fileType(of: declaration.properties[index]) {
+                declaration.properties[index].type = type
+            }
             if isPatch, content.isJSON, !declaration.properties[index].isRequired {
                 let merges = content.type.contains("merge-patch")
                 if declaration.properties[index].isNullable || merges {
@@ -201,6 +207,7 @@ final class Planner {
             }
         }
         plan.body = content.isMultipart ? .multipart : .members
+        if isInQuery, content.isForm { plan.body = .form }
         if !content.isJSON { plan.formStyles = content.styles }
         if content.isForm { plan.settings.append(("parameterEncoding", .text("form"))) }
         // The values of a form are texts, whatever their type.
@@ -212,13 +219,33 @@ final class Planner {
 
     /// The content that is sent of those in which the body may be.
     static func content(of contents: [Content]) -> Content? {
-        contents.first(where: \.isJSON) ?? contents.first(where: \.isForm) ?? contents.first(where: \.isMultipart)
+        // A JSON Patch is a list of operations, of which a document says nothing.
+        contents.first { $0.type == "application/json" }
+            ?? contents.first { $0.isJSON && $0.type != "application/json-patch+json" }
+            ?? contents.first(where: \.isJSON) ?? contents.first(where: \.isForm) ?? contents.first(
+                where: \.isMultipart)
             ?? contents.first
     }
 
-    private func addContent(_ type: SwiftType, _ body: Body, _ kind: EntityPlan.Body, to plan: inout EntityPlan) {
+    /// The type of a part of a form, or of several, of which OpenAPI 3.1 says that it is a file; `nil` for any other.
+    private func fileType(of property: Property) throws(ImportProblem) -> SwiftType? {
+        guard let spot = property.spot else { return nil }
+        func flat(_ spot: Spot) throws(ImportProblem) -> FlatSchema {
+            try types.flattener.flat(types.flattener.named(spot).spot)
+        }
+        let whole = try flat(spot)
+        let part = try whole.items.map { items throws(ImportProblem) in try flat(items) } ?? whole
+        guard part.encoding == nil, let type = part.mediaType?.lowercased(), !type.hasPrefix("text/"),
+            !Content(type: type).isJSON
+        else { return nil }
+        return whole.items == nil ? .data : .array(.data, isNullable: false)
+    }
+
+    private func addContent(
+        _ type: SwiftType, _ body: Body, _ kind: EntityPlan.Body, _ schema: Spot? = nil, to plan: inout EntityPlan
+    ) {
         let name = plan.members.contains { $0.property.name == "content" } ? "bodyContent" : "content"
-        var property = Property(member: name, name: name, type: type, isRequired: body.isRequired)
+        var property = Property(member: name, name: name, type: type, isRequired: body.isRequired, spot: schema)
         property.comment = body.description.map(Comments.short) ?? "The body."
         plan.members.append(.init(property: property, location: .content))
         plan.body = kind

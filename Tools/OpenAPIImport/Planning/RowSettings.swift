@@ -4,7 +4,7 @@ import HTTPCore
 enum RowSettings {
     static func add(to plan: inout EntityPlan, _ api: API, warn: (String) -> Void) {
         let operation = plan.operation
-        addQuery(to: &plan)
+        addQuery(to: &plan, warn)
         if let security = operation.security, security != api.security {
             plan.settings.append(("authenticator", authenticator(security)))
         }
@@ -86,15 +86,15 @@ enum RowSettings {
         return .text(name)
     }
 
-    private static func addQuery(to plan: inout EntityPlan) {
+    private static func addQuery(to plan: inout EntityPlan, _ warn: (String) -> Void) {
         let parameters = plan.members.filter { $0.location == .query }
         let isInQuery = ["GET", "HEAD", "DELETE"].contains(plan.operation.head.method)
         var names: [Node] = []
         var styles: [(String, Node)] = []
         for member in parameters + plan.properties.filter({ $0.location == .body }) {
             let name = member.property.member
-            if member.location == .query, !isInQuery, plan.bodyDeclaration != nil { names.append(.text(name)) }
-            if let style = style(of: member, in: plan) { styles.append((name, .text(style.rawValue))) }
+            if member.location == .query, plan.bodyDeclaration != nil { names.append(.text(name)) }
+            if let style = style(of: member, in: plan, warn) { styles.append((name, .text(style.rawValue))) }
         }
         var query: [(String, Node)] = []
         // A body that is no object of parameters holds none of them, and may be left out.
@@ -108,7 +108,9 @@ enum RowSettings {
 
     /// How an array or an object is written, where that is not the rule of the domain, `repeated`, or of all objects,
     /// `brackets`.
-    private static func style(of member: EntityPlan.Member, in plan: EntityPlan) -> Parameter.Style? {
+    private static func style(
+        of member: EntityPlan.Member, in plan: EntityPlan, _ warn: (String) -> Void
+    ) -> Parameter.Style? {
         let name = member.property.member
         let kind = TypeMaker.kind(of: member.property.type)
         var style: Parameter.Style?
@@ -117,6 +119,11 @@ enum RowSettings {
                 $0.location == .query && $0.spot.key == member.property.spot?.key
             }
             style = parameter?.style ?? (kind == .array ? parameter?.standardStyle : nil)
+            if style == nil, kind == .object {
+                warn(
+                    "the document does not say how the object \(name) is written: it is \(name)[member]=value; for "
+                        + "member=value, set query.styles of its row to repeated")
+            }
             if kind == .array, parameter?.name.hasSuffix("[]") == true { style = .brackets }
         } else if let styles = plan.formStyles {
             // An object is a part of JSON; a list whose name has brackets needs no more of them.

@@ -33,6 +33,8 @@ struct FlatSchema {
     var isWriteOnly = false
     var isDeprecated = false
     var encoding: String?
+    /// What a text without an encoding holds (`contentMediaType`).
+    var mediaType: String?
     var examples: [Spot] = []
     var defaultValue: Node?
 
@@ -94,7 +96,13 @@ struct Flattener {
         var seen: Set<Spot.Key> = []
         while spot.others.isEmpty, seen.insert(spot.key).inserted {
             if spot.node["nullable"]?.bool == true || spot.node["x-nullable"]?.bool == true { isNullable = true }
-            let shaping = (spot.node.members?.names ?? []).filter { SchemaWords.shaping.contains($0) }
+            var shaping = (spot.node.members?.names ?? []).filter { SchemaWords.shaping.contains($0) }
+            // NestJS and Twilio write the type of a member beside its schema. A component is a type of its own.
+            let isOther = spot.node["$ref"] != nil || spot["allOf"]?.elements.count == 1
+            if isOther, Pointer.steps(spot.pointer).count > 3 {
+                if spot.node["type"]?.strings.contains("null") == true { isNullable = true }
+                shaping.removeAll { $0 == "type" }
+            }
             if let only = try repeated(spot, shaping) {
                 spot = only
                 continue
@@ -108,7 +116,7 @@ struct Flattener {
                 spot = only
             } else if shaping[0] == "oneOf" || shaping[0] == "anyOf", spot.node["discriminator"] == nil {
                 let list = spot[shaping[0]]?.elements ?? []
-                let others = list.filter { !Self.isNull($0.node) }
+                let others = list.filter { !isNull($0) }
                 guard others.count == 1, let only = others.first else { break }
                 if others.count < list.count { isNullable = true }
                 spot = only
@@ -131,8 +139,10 @@ struct Flattener {
         return Set(values.filter { !$0.isNull }.map(\.json)) == Set(known.map(\.node.json)) ? list[0] : nil
     }
 
-    static func isNull(_ node: Node) -> Bool {
-        node["type"]?.string == "null" || node["type"]?.array?.map(\.string) == ["null"]
+    /// Whether a schema has no value but `null`, here or where it is defined.
+    private func isNull(_ spot: Spot) -> Bool {
+        let node = ((try? documents.resolved(spot)) ?? spot).node
+        return node["type"]?.string == "null" || node["type"]?.array?.map(\.string) == ["null"]
             || node["enum"]?.array?.map(\.isNull) == [true] || node["const"]?.isNull == true
     }
 
@@ -163,6 +173,7 @@ struct Flattener {
         flat.minimum = node["minimum"] ?? node["exclusiveMinimum"] ?? flat.minimum
         flat.maximum = node["maximum"] ?? node["exclusiveMaximum"] ?? flat.maximum
         if let encoding = node["contentEncoding"]?.string { flat.encoding = encoding }
+        if let type = node["contentMediaType"]?.string { flat.mediaType = type }
         if let values = spot["enum"]?.elements {
             if values.contains(where: \.node.isNull) { flat.isNullable = true }
             flat.values = values.filter { !$0.node.isNull }
@@ -189,7 +200,7 @@ struct Flattener {
         let isParent = !isTop && node["discriminator"] != nil
         for word in ["oneOf", "anyOf"] where !isParent {
             guard let list = spot[word]?.elements, !list.isEmpty else { continue }
-            let others = list.filter { !Self.isNull($0.node) }
+            let others = list.filter { !isNull($0) }
             if others.count < list.count { flat.isNullable = true }
             // A list of nothing but `required` says which members go together.
             let shaped = others.filter { choice in

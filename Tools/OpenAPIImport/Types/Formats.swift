@@ -55,6 +55,8 @@ enum Formats {
         case "binary", "file": return .data
         case "" where flat.encoding?.lowercased() == "base64": return .verbatim(.data)
         case "" where ["binary", "8bit", "7bit"].contains(flat.encoding?.lowercased()): return .data
+        // Of Kubernetes, beside the type string.
+        case "intorstring": return .json
         default: return .string
         }
     }
@@ -125,9 +127,8 @@ enum Comments {
     static func lines(_ text: String?, indent: Int) -> [String] {
         guard let text, !text.isEmpty else { return [] }
         let blank = String(repeating: " ", count: indent)
-        let clean = String(text.map { $0.isNewline || $0 == "\0" ? " " : $0 })
         var (lines, line): ([String], String) = ([], "")
-        for word in words(clean) {
+        for word in words(oneLine(text)) {
             if !line.isEmpty, line.count + word.count + indent + 5 > 118 {
                 lines.append("\(blank)/// \(line)")
                 line = ""
@@ -136,6 +137,18 @@ enum Comments {
         }
         if !line.isEmpty { lines.append("\(blank)/// \(line)") }
         return lines
+    }
+
+    /// A text without what ends a line, or shows it in another order than it is.
+    static func oneLine(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map { scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .lineSeparator, .paragraphSeparator: " "
+                    default: scalar.properties.isBidiControl ? " " : scalar
+                    }
+                }))
     }
 
     /// The words of a text, with short code in backticks as one word.

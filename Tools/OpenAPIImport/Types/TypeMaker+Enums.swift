@@ -31,13 +31,15 @@ extension TypeMaker {
     /// An enum whose values are each a schema of its own with `const`, or with one of `enum`, and a title; `nil` where a choice
     /// is something else. Plain strings beside them say that there are more values, which such an enum allows anyway.
     func enumOfChoices(_ choices: [Spot], _ flat: FlatSchema, _ spot: Spot, _ hint: String) throws(ImportProblem)
-        -> SwiftType?
+        -> Use?
     {
+        var isNullable = flat.isNullable
         var cases: [(String, String, String?)] = []
         var raw: SwiftType?
         for choice in choices {
-            let (target, _) = try flattener.named(choice)
+            let (target, isNull) = try flattener.named(choice)
             var inner = try flattener.flat(target)
+            if isNull || inner.isNullable { isNullable = true }
             if inner.types.isEmpty {
                 inner.types = flat.types
                 inner.convertValues()
@@ -66,8 +68,8 @@ extension TypeMaker {
             }
         }
         guard let raw, !cases.isEmpty else { return nil }
-        if cases.count == 1, choices.count == 1 { return raw }
-        return openEnum(raw, cases, flat, spot, hint)
+        let isOne = cases.count == 1 && choices.count == 1
+        return Use(type: isOne ? raw : openEnum(raw, cases, flat, spot, hint), isNullable: isNullable)
     }
 
     static func convertedValues(_ flat: FlatSchema) -> String {

@@ -17,9 +17,9 @@ extension TypeMaker {
         isParent: Bool = false, _ declare: (Use) -> Void
     ) throws(ImportProblem) -> Use {
         if flat.discriminator == nil, base.properties.isEmpty,
-            let type = try enumOfChoices(choices, flat, spot, hint)
+            let use = try enumOfChoices(choices, flat, spot, hint)
         {
-            return Use(type: type, isNullable: flat.isNullable)
+            return use
         }
         var isNullable = flat.isNullable
         var list: [Choice] = []
@@ -268,6 +268,10 @@ extension TypeMaker {
         }
         if !values.isEmpty { return values }
         for spot in spots {
+            if let value = spot["x-ms-discriminator-value"] {
+                values.append(value.node)
+                continue
+            }
             let property = try flattener.flat(spot).properties.first { $0.name == member }
             if let property, let known = try flattener.flat(flattener.named(property.spot).spot).values,
                 known.count == 1
@@ -296,14 +300,22 @@ extension Flattener {
         }
         if children.isEmpty {
             let root = documents.root
-            for (_, schema) in root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? [] {
-                let schema = (try? documents.resolved(schema)) ?? schema
-                let isChild = schema["allOf"]?.elements.contains { part in
-                    guard let reference = part.node["$ref"]?.string else { return false }
-                    return (try? documents.target(of: reference, from: part))?.key == spot.key
+            let members = root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []
+            let schemas = members.map { (try? documents.resolved($0.spot)) ?? $0.spot }
+            let parents = schemas.map { schema in
+                (schema["allOf"]?.elements ?? []).compactMap { part in
+                    part.node["$ref"]?.string.flatMap { try? documents.target(of: $0, from: part).key }
                 }
-                if isChild == true { children.append(schema) }
             }
+            // Children of children, too.
+            var (known, isNew): (Set<Spot.Key>, Bool) = ([spot.key], true)
+            while isNew {
+                isNew = false
+                for (schema, parents) in zip(schemas, parents) where !known.isDisjoint(with: parents) {
+                    if known.insert(schema.key).inserted { isNew = true }
+                }
+            }
+            children = schemas.filter { known.contains($0.key) }
         }
         children.removeAll { $0.key == spot.key }
         return children.isEmpty ? nil : children

@@ -9,10 +9,14 @@ final class TypeMaker {
     private(set) var warnings: [ImportWarning] = []
     var names: NameSet
 
-    private struct Key: Hashable {
+    struct Key: Hashable {
         let spot: Spot.Key
         let direction: Direction
     }
+    /// The names that schemas were given, in order.
+    private(set) var given: [Key: [String]] = [:]
+    /// The names that they have in an import of the whole document.
+    private var wanted: [Key: [String]] = [:]
     private var known: [Key: Use] = [:]
     /// Schemas that are being read and have no declaration, such as arrays.
     private var open: Set<Key> = []
@@ -78,8 +82,23 @@ final class TypeMaker {
         }
     }
 
+    /// Gives schemas the names that they have in an import of the whole document: one without a name is named after the first
+    /// call that uses it, whatever is chosen.
+    func takeNames(of whole: TypeMaker) { (wanted, names) = (whole.given, whole.names) }
+
     /// The name of a type: that of its schema, or the hint for a schema without a name.
     func name(for spot: Spot, hint: String, _ direction: Direction) -> String {
+        let key = Key(spot: spot.key, direction: direction)
+        if let name = wanted[key]?.first {
+            wanted[key]?.removeFirst()
+            return name
+        }
+        let name = newName(for: spot, hint: hint, direction)
+        given[key, default: []].append(name)
+        return name
+    }
+
+    private func newName(for spot: Spot, hint: String, _ direction: Direction) -> String {
         if let name = overrides.name(at: spot.pointer), componentNames[spot.key] == nil { return names.claim(name) }
         let isVariant = direction == .request && directions.differ(spot)
         if let name = componentNames[spot.key] { return isVariant ? names.claim(name + "Request") : name }

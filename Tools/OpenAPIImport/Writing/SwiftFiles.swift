@@ -23,8 +23,8 @@ struct SwiftFiles {
         }
         let sorted = order.sorted { $0.name < $1.name }
         let header =
-            "\(Self.mark) from \(Self.oneLine(title)) (\(source)). Change the document or the overrides, "
-            + "and import again."
+            "\(Self.mark) from \(Comments.oneLine(title).prefix(60)) (\(Comments.oneLine(source))). "
+            + "Change the document or the overrides, and import again."
         var names = NameSet()
         _ = names.claim("Models")
 
@@ -87,9 +87,5 @@ struct SwiftFiles {
     private mutating func add(_ name: String, _ writer: SwiftWriter, _ header: String, _ needsFoundation: Bool) {
         let imports = (needsFoundation ? ["import Foundation"] : []) + ["import LATNetworking"]
         files.append((prefix + name + ".swift", ([header] + imports + writer.lines).joined(separator: "\n") + "\n"))
-    }
-
-    private static func oneLine(_ text: String) -> String {
-        String(text.map { $0.isNewline ? " " : $0 }.prefix(60))
     }
 }

@@ -108,6 +108,7 @@ extension SwiftWriter {
         let value: String
         switch plan.body {
         case .none, .members: return
+        case .form: value = ".form"
         case .content:
             guard let content else { return }
             let name = SwiftName.escaped(content.name)

@@ -207,7 +207,10 @@ package struct TableEditor {
         if comma == nil { edits.append((end..<end, ",")) }
         let start = comma.map { $0 + 1 } ?? end
         // After a comment in the same line, which belongs to the member before it.
-        let line = bytes[start...].firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.count
+        var line = start
+        while line < bytes.count, bytes[line] != 0x0A, bytes[line] != 0x0D {
+            line = self.end(ofCommentAt: line) ?? line + 1
+        }
         if line < close {
             let blank = indent(of: last)
             let text = lines.map { $0.hasPrefix(" ") ? $0 : blank + $0 }.joined(separator: "\n")
@@ -281,22 +284,22 @@ package struct TableEditor {
             switch bytes[index] {
             case UInt8(ascii: ","): return index
             case 0x20, 0x09, 0x0A, 0x0D: index += 1
-            case UInt8(ascii: "/") where index + 1 < bytes.count:
-                if bytes[index + 1] == UInt8(ascii: "*") {
-                    index += 2
-                    while index + 1 < bytes.count,
-                        bytes[index] != UInt8(ascii: "*") || bytes[index + 1] != UInt8(ascii: "/")
-                    {
-                        index += 1
-                    }
-                    index += 2
-                } else {
-                    while index < bytes.count, bytes[index] != 0x0A { index += 1 }
-                }
-            default: return nil
+            default:
+                guard let end = self.end(ofCommentAt: index) else { return nil }
+                index = end
             }
         }
         return nil
+    }
+
+    /// The end of the comment that begins at a place, before the end of its line; `nil` for none.
+    private func end(ofCommentAt start: Int) -> Int? {
+        let rest = bytes[start...]
+        if rest.starts(with: "//".utf8) { return rest.firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.count }
+        guard rest.starts(with: "/*".utf8) else { return nil }
+        var end = start + 2
+        while end < bytes.count, !bytes[end...].starts(with: "*/".utf8) { end += 1 }
+        return min(end + 2, bytes.count)
     }
 
     private func indent(of member: JSON5Member) -> String { indent(at: member.keyRange.lowerBound) }

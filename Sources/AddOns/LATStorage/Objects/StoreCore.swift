@@ -34,6 +34,10 @@ final class StoreCore: @unchecked Sendable {
         let path: AnyKeyPath
     }
 
+    /// With less room on the disk, the log is empty before each transaction, so that one which is too large for the disk leaves
+    /// nothing in it that needs room.
+    private static let roomKept: UInt = 16 << 20
+
     /// Idle readers beyond this number are closed.
     private static let readerLimit = 4
 
@@ -84,8 +88,19 @@ final class StoreCore: @unchecked Sendable {
     func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try withWriter {
             try self.checkFile()
+            self.emptyLog(of: $0)
             return try self.transaction(on: $0, body)
         }
+    }
+
+    /// Empties the log when the disk is almost full: to move what it has into the file may need room too, so that a full disk
+    /// would stay full. Changes nothing while others read or write.
+    private func emptyLog(of connection: SQLiteConnection) {
+        var (log, disk) = (stat(), statvfs())
+        guard !isInMemory, stat(path + "-wal", &log) == 0, log.st_size > 0, statvfs(path, &disk) == 0,
+            UInt(disk.f_bavail) &* disk.f_frsize < max(Self.roomKept, 2 * UInt(log.st_size))
+        else { return }
+        connection.waiting(atMost: .zero) { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
     }
 
     private func withWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {

@@ -13,7 +13,12 @@ package enum RequestBuilder {
         request.body = content.body
         var members = content.members ?? EncodedMembers()
         var isWhole = false
-        if let rule = content.query, rule.takesAll || !rule.names.isEmpty, !request.method.encodesParametersInQuery {
+        let hasBody =
+            switch content.body?.content {
+            case .parameters, .multipart: true
+            case nil, .encoded, .data, .file, .stream: !request.method.encodesParametersInQuery
+            }
+        if let rule = content.query, rule.takesAll || !rule.names.isEmpty, hasBody {
             let inQuery = rule.takesAll ? members : members.only(Array(rule.names))
             request.url = ParameterEncoder.appending(query: inQuery.queryText(by: rule), to: request.url)
             for name in inQuery.object.keys { members.remove(name) }
