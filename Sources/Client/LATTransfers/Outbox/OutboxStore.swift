@@ -134,7 +134,20 @@ final class OutboxStore {
         return stat(path(folder), &status) == 0 ? UInt64(status.st_ino) : 0
     }
 
+    /// Opens the database, or makes it. SQLite needs some room for the files beside it, for which the reserve is given up on a
+    /// full disk.
     static func connect(_ folder: String) throws -> SQLiteConnection {
+        do {
+            return try connectOnce(folder)
+        } catch {
+            guard failure(error, folder).outboxFailure == .diskFull, unlink(reserve(of: folder)) == 0 else {
+                throw error
+            }
+            return try connectOnce(folder)
+        }
+    }
+
+    private static func connectOnce(_ folder: String) throws -> SQLiteConnection {
         let path = path(folder)
         let connection = try SQLiteConnection(path: path, mode: .creating, busyTimeout: .seconds(10))
         // Two processes that make the file at the same time collide here, and SQLite does not wait.
@@ -166,14 +179,13 @@ final class OutboxStore {
             }
             try Self.synchronize(folder)
         }
+        var isSound = try connection.number("SELECT count FROM outbox") != nil
         // Looks through a database of moderate size, in which damage would otherwise be noticed late.
         if try connection.number("PRAGMA page_count") ?? 0 < 1_024 {
-            let isSound = try connection.use("PRAGMA quick_check(1)") { try $0.step() && $0.text(0) == "ok" }
-            guard isSound else {
-                throw SQLiteError(code: SQLiteError.corrupt, message: "malformed", attempt: "checking")
-            }
-        } else {
-            _ = try connection.number("SELECT count FROM outbox")
+            isSound = try isSound && connection.use("PRAGMA quick_check(1)") { try $0.step() && $0.text(0) == "ok" }
+        }
+        guard isSound else {
+            throw SQLiteError(code: SQLiteError.corrupt, message: "malformed", attempt: "checking")
         }
         return connection
     }
@@ -197,8 +209,7 @@ final class OutboxStore {
             return try writeOnce(isDurable, body)
         } catch {
             guard error.outboxFailure == .diskFull else { throw error }
-            // The log may hold more room than it needs.
-            shrinkLog()
+            makeRoom()
             return try writeOnce(isDurable, body)
         }
     }
@@ -261,14 +272,39 @@ final class OutboxStore {
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
     func releaseReserve() {
         unlink(Self.reserve(of: folder))
-        shrinkLog()
+        makeRoom()
     }
 
-    /// Frees the room that the log holds and does not need.
-    func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+    /// Frees the room that the store holds and does not need.
+    func makeRoom() {
+        // The log, too, may have been what kept the file from being rewritten.
+        shrinkLog()
+        shrinkFile(from: 64)
+    }
 
-    /// Makes the reserve again.
-    func keepReserve() { Self.keepReserve(of: folder) }
+    private func shrinkLog() { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+
+    /// Gives the room of entries that are gone back to the disk when few others are left. SQLite itself never shrinks the file.
+    ///
+    /// - Parameter least: the pages without content, of 4 KiB each, from which on it is worth it.
+    private func shrinkFile(from least: Int64) {
+        try? locked {
+            let free = try connection.number("PRAGMA freelist_count") ?? 0
+            let used = try (connection.number("PRAGMA page_count") ?? 0) - free
+            guard free >= least, used <= min(free, 1_024) else { return }
+            // Another time, if another process uses it now.
+            connection.waiting(atMost: .zero) {
+                try? connection.execute("VACUUM")
+                shrinkLog()
+            }
+        }
+    }
+
+    /// Makes the reserve again, of the room that the store does not need.
+    func keepReserve() {
+        shrinkFile(from: 1_024)
+        Self.keepReserve(of: folder)
+    }
 
     /// - Returns: whether it is there.
     @discardableResult
