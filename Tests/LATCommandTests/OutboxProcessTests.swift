@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -52,6 +53,29 @@ import Testing
         let again = try await run("drop", folder, "2")
         #expect(again.exitCode == 1 && again.err.contains("no entry 2"))
         #expect(try await run("drop", folder, "--dead").text == "dropped 0 entries\n")
+    }
+
+    /// lat has no handlers, so it does not wait for them.
+    @Test func entryWithAHandlerIsSentAndStays() async throws {
+        server.route("POST", "/bad") { _ in .status(422) }
+        var configuration = Outbox.Configuration()
+        configuration.limit = 0
+        let outbox = try Outbox(folder: folder, manager: CentralRequestManager(), configuration: configuration)
+        try await outbox.add(HTTPRequest("POST", server.url("/x")), handler: "later")
+        try await outbox.add(HTTPRequest("POST", server.url("/bad")))
+        await outbox.close()
+        let sent = try await run("send", folder)
+        #expect(sent.exitCode == 1 && sent.text.contains("0 waiting, 1 answered, with a handler to run, 1 dead"))
+        #expect(try await run("retry", folder, "--all").text == "retried 1 entry\n")
+        let accepted = try await run("retry", folder, "1", "2")
+        #expect(accepted.exitCode == 1 && accepted.text == "retried 1 entry\n")
+        #expect(accepted.err.contains("is not sent again"))
+    }
+
+    @Test func unreadableFolderIsNotTakenForAMissingOne() async throws {
+        #expect(symlink("loop", directory.path(of: "loop")) == 0)
+        let result = try await run("list", directory.path(of: "loop"))
+        #expect(result.exitCode == 2 && result.err.contains("cannot be read: Too many levels"), "\(result.err)")
     }
 
     @Test func unreachableServerLeavesEntriesWaiting() async throws {

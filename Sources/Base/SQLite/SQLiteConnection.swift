@@ -76,6 +76,12 @@ package final class SQLiteConnection {
         if handle != nil { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
     }
 
+    /// Reads a file also when it is shorter than it says, up to the pages that are missing. Only for a file that is given up.
+    package func readsShortFile() {
+        _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 0)
+        try? execute("PRAGMA writable_schema = ON")
+    }
+
     /// Runs a closure with another busy timeout.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
         sqlite3_busy_timeout(handle, Self.milliseconds(limit))

@@ -24,6 +24,7 @@ import Testing
                 try await outbox.add(HTTPRequest("POST", arguments[1], body: .text("\(number)")), group: "numbers")
                 RoleProcess.say("\(number)\n")
             }
+        case "handle on a full disk": try await handleOnFullDisk(arguments[0], arguments[1], central)
         case "grow log": try await growLog(in: arguments[0], central)
         case "send":
             let outbox = try Outbox(
@@ -46,6 +47,30 @@ import Testing
             await outbox.close()
         default: throw NetworkError(.other, message: "no role")
         }
+    }
+
+    /// Has a handler called on a full disk, and says how often, and whether all can be sent again there.
+    private func handleOnFullDisk(_ folder: String, _ url: String, _ central: CentralRequestManager) async throws {
+        var configuration = OutboxChaosTests.configuration
+        (configuration.firstWait, configuration.longestWait) = (.milliseconds(5), .seconds(600))
+        let outbox = try Outbox(folder: folder, manager: central, configuration: configuration)
+        let id = try await outbox.add(HTTPRequest("POST", url), handler: "h")
+        let busy = try await outbox.add(HTTPRequest("POST", url.replacing("/x", with: "/busy")))
+        while try await outbox.entry(id)?.state != .answered { try await Task.sleep(for: .milliseconds(5)) }
+        while try await outbox.entry(busy)?.attempts ?? 0 < 8 { try await Task.sleep(for: .milliseconds(5)) }
+        // Room of the log would do, too.
+        outbox.engine.makeRoom()
+        OutboxRoomTests.fill(folder)
+        let calls = Log<Int64>()
+        outbox.handle("h") { entry, _ in calls.append(entry.id) }
+        while try await outbox.entry(id) != nil, calls.count < 3 { try await Task.sleep(for: .milliseconds(5)) }
+        RoleProcess.say("\(calls.count) call, ")
+        unlink(folder + "/filler")
+        try await outbox.engine.value { $0.store.keepReserve() }
+        outbox.engine.makeRoom()
+        OutboxRoomTests.fill(folder)
+        RoleProcess.say("sent again: \((try? await outbox.sendNow()) != nil)")
+        await outbox.close()
     }
 
     /// Fills the disk while the log of the store is long, and says what can be added then.

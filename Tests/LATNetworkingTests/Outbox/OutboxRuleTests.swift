@@ -24,7 +24,7 @@ import Testing
         for status in [408, 425, 500] {
             #expect(verdict(.httpStatus, status) == .wait(.seconds(1), pausesTarget: false), "\(status)")
         }
-        for status in [401, 407, 429, 502, 503, 504] {
+        for status in [401, 407, 429, 502, 503, 504, 511] {
             #expect(verdict(.httpStatus, status) == .wait(.seconds(1), pausesTarget: true), "\(status)")
         }
         // A failure that the envelope reports is final, unless the status says otherwise.

@@ -1,7 +1,9 @@
 import Cryptography
 import FoundationEssentials
+import Glibc
 import HTTPCore
 import LATTesting
+import ResponseCache
 import TestSupport
 import Testing
 
@@ -123,5 +125,23 @@ import Testing
         options.digest = .sha256(MessageDigest.hexadecimal(try MessageDigest.of(bytes, .sha256)))
         _ = try await manager.download(server.url, to: target, options: options).value
         #expect(directory.read("big.bin") == bytes)
+    }
+
+    /// Reading such a file takes minutes.
+    @Test func cancellationEndsTheReadingOfTheFile() async throws {
+        let server = try RangeServer(bytes)
+        let size: Int64 = 200 << 30
+        #expect(FileManager.default.createFile(atPath: target + ".part", contents: nil))
+        #expect(truncate(target + ".part", off_t(size)) == 0)
+        var journal = DownloadJournal(identity: server.url, validator: .entityTag("\"v1\"", modified: nil))
+        (journal.total, journal.done) = (size, ByteRanges([0..<size]))
+        try DownloadFiles.write(try journal.encoded(), to: target + ".part.journal")
+        var options = DownloadOptions()
+        options.digest = .sha256(String(repeating: "0", count: 64))
+        let download = manager.download(server.url, to: target, options: options)
+        for await progress in download.progress where progress.completed == size { break }
+        download.cancel(keepingProgress: true)
+        #expect(await failure { try await download.value }?.kind == .cancelled)
+        #expect(directory.contents.count == 2 && server.mock.requestCount == 0)
     }
 }

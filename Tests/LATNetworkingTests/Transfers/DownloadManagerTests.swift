@@ -334,6 +334,18 @@ import Testing
         #expect(directory.read("queue/9.download") != nil)
     }
 
+    /// A later process may have another current directory.
+    @Test func relativeTargetIsThatOfTheFirstProcess() async throws {
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add("http://127.0.0.1:1/f", to: "images/", options: options)
+        await manager.close()
+        let next = try DownloadManager(central, folder: folder)
+        #expect(next.item(id)?.path == FileManager.default.currentDirectoryPath + "/images/")
+        await next.close()
+    }
+
     @Test func expiredLinkIsRefreshedByTheManager() async throws {
         let server = try RangeServer(Self.bytes) { request, _, honest in request.query == "new" ? honest : .status(403)
         }

@@ -52,7 +52,23 @@ import Testing
         #expect(directory.read("victim") == Data("kept".utf8) && server.mock.requestCount == 0)
     }
 
+    /// As on a file system of a network that makes one user of all.
+    @Test(.enabled(if: geteuid() == 0, "only root may make files of others"))
+    func newFileMayShowAnotherOwner() throws {
+        #expect(chmod(directory.path, 0o777) == 0)
+        let part = try asUser(12_345) { try PartFile(path: target + ".part", target: target) }
+        var status = stat()
+        #expect(lstat(part.path, &status) == 0 && status.st_uid == 12_345)
+    }
+
     // MARK: Checks before the transfer
+
+    @Test func nameThatIsTooLongFailsUnsent() async throws {
+        let path = directory.path(of: String(repeating: "n", count: 256))
+        let error = await failure { try await manager.download(server.url, to: path).value }
+        #expect(error?.kind == .storage && error?.message.contains("shorter name") == true)
+        #expect(server.mock.requestCount == 0)
+    }
 
     @Test func invalidTargetFailsUnsent() async throws {
         try directory.write(Data(), to: "file")
@@ -123,11 +139,12 @@ import Testing
 
     @Test func replacedFileKeepsItsPermissions() async throws {
         let path = try directory.write(Data("old".utf8), to: "f")
-        chmod(path, 0o640)
+        // Nobody is to run what was downloaded with the rights of its owner.
+        chmod(path, 0o4750)
         _ = try await manager.download(server.url, to: target).value
         var status = stat()
         stat(path, &status)
-        #expect(directory.read("f") == Self.bytes && status.st_mode & 0o777 == 0o640)
+        #expect(directory.read("f") == Self.bytes && status.st_mode & 0o7777 == 0o750)
     }
 
     @Test func symbolicLinkIsKept() async throws {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LATNetworking
+import Platform
 
 /// `lat outbox list|retry|drop|send`: shows the requests that wait in a folder, and works on them.
 struct OutboxCommand: Command {
@@ -117,6 +118,10 @@ struct OutboxCommand: Command {
 
     func run(_ console: Console) async throws -> ExitCode {
         guard access(folder + "/outbox.sqlite", F_OK) == 0 else {
+            let error = SystemError()
+            guard error.code == ENOENT || error.code == ENOTDIR else {
+                throw UsageError("the outbox in \(SafeText.line(folder)) cannot be read: \(error.text)")
+            }
             throw UsageError(
                 "there is no outbox in \(SafeText.line(folder)); name the folder that the program gives to Outbox(folder:)"
             )
@@ -160,7 +165,9 @@ struct OutboxCommand: Command {
     private func change(_ outbox: Outbox, _ console: Console) async throws -> ExitCode {
         var ids = ids
         if ids.isEmpty {
-            let states = Set(Outbox.State.allCases.filter { selectsAll || $0.isDead })
+            // What the server has accepted is not sent again.
+            let states = Set(
+                Outbox.State.allCases.filter { selectsAll && (action == .drop || $0 != .answered) || $0.isDead })
             while case let page = try await outbox.entries(states, after: ids.last ?? 0, limit: 1_000), !page.isEmpty {
                 ids += page.map(\.id)
             }
@@ -171,7 +178,7 @@ struct OutboxCommand: Command {
             do {
                 if action == .retry { try await outbox.retry(id) } else { try await outbox.drop(id) }
                 changed.append(id)
-            } catch let error as NetworkError where error.kind == .unknownName {
+            } catch let error as NetworkError where [.unknownName, .unsupported].contains(error.kind) {
                 console.complain(error.message)
                 code = .failure
             }
@@ -197,7 +204,7 @@ struct OutboxCommand: Command {
             }
         }
         let isDone = await withTaskGroup(of: Bool.self) { group in
-            group.addTask { (try? await outbox.waitUntilSent()) != nil }
+            group.addTask { (try? await outbox.waitUntilSent(awaitsHandlers: false)) != nil }
             if let timeout {
                 group.addTask {
                     try? await Task.sleep(for: timeout)

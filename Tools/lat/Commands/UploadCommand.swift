@@ -80,7 +80,9 @@ extension UploadCommand {
         "--method", "-X", value: "METHOD", help: "POST, PUT, PATCH or another. Default: POST, and PUT with --body.")
     static let timeout = Option(
         "--timeout", value: "TIME",
-        help: "The time limit of the whole upload: 30s, 10m. Default: none while bytes move.")
+        help:
+            "The time limit of the upload, or with --resumable of each request: 30s, 10m. Default: none while bytes move."
+    )
     static let options = [
         file, body, resumableOption, partSize, parallel, journal, noResume, retries, parameter, RequestCommand.header,
         methodOption, timeout, RequestCommand.proxy, RequestCommand.user,

@@ -10,7 +10,7 @@ extension Outbox {
         public var limit = 4
         /// The largest number of entries, dead letters included. Default 100,000.
         public var maxCount = 100_000
-        /// The largest number of bytes of all entries with their bodies. Files that an entry only refers to do not count. Default
+        /// The largest number of bytes of all entries with their bodies and the answers that are kept. Files that an entry only refers to do not count. Default
         /// 1 GiB.
         public var maxSize: Int64 = 1 << 30
         /// The longest wait after the first failure of an entry; it doubles with each further one. Default 1 s.
@@ -91,7 +91,7 @@ extension Outbox {
         public let priority: RequestPriority
         /// The value of `Idempotency-Key`, the same for all attempts.
         public let idempotencyKey: String
-        /// The bytes of its row and its body.
+        /// The bytes of its row and its body, and of the answer that is kept.
         public let size: Int64
         /// When it was added.
         public let added: Date

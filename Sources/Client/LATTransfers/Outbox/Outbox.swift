@@ -136,14 +136,14 @@ public final class Outbox: Sendable {
     public func add(_ items: [Item]) async throws -> [Entry.ID] {
         var made: [BodyWriter] = []
         do {
-            try OutboxStore.checkRoom(in: engine.folder, makingRoom: engine.shrinkLog)
+            try OutboxStore.checkRoom(in: engine.folder, makingRoom: engine.makeRoom)
             let hold = try FolderHold(engine.folder, items.contains { $0.mayHaveFiles })
             var rows: [OutboxRow] = []
             rows.reserveCapacity(items.count)
             for item in items {
                 var writer = BodyWriter(
                     folder: engine.folder, keeping: item.files, limit: engine.configuration.maxSize,
-                    makingRoom: engine.shrinkLog)
+                    makingRoom: engine.makeRoom)
                 do { rows.append(try await row(of: item, &writer)) } catch {
                     made.append(writer)
                     throw error
@@ -152,7 +152,7 @@ public final class Outbox: Sendable {
             }
             try made.first?.synchronize()
             let size = rows.reduce(0) { $0 + $1.request.count + $1.body.count }
-            try OutboxStore.checkRoom(in: engine.folder, for: size, makingRoom: engine.shrinkLog)
+            try OutboxStore.checkRoom(in: engine.folder, for: size, makingRoom: engine.makeRoom)
             let waiter = Waiter<[Entry.ID]>()
             engine.add(OutboxEngine.Adding(rows: rows) { result in waiter.end(result.mapError { $0 }) })
             defer { withExtendedLifetime(hold) {} }
@@ -314,9 +314,12 @@ public final class Outbox: Sendable {
     ///
     /// - Throws: `CancellationError` if the current task is cancelled; ``NetworkError/Kind/shutDown`` if the outbox is closed or
     ///   its manager shut down before.
-    public func waitUntilSent() async throws {
+    public func waitUntilSent() async throws { try await waitUntilSent(awaitsHandlers: true) }
+
+    /// The same, or without regard to handlers, for a process that has none of them.
+    package func waitUntilSent(awaitsHandlers: Bool) async throws {
         let waiter = Waiter<Void>()
-        engine.perform { $0.notifyWhenEmpty(waiter) }
+        engine.perform { $0.notifyWhenEmpty(waiter, awaitsHandlers: awaitsHandlers) }
         try await waiter.value()
     }
 

@@ -24,15 +24,15 @@ extension OutboxEngine {
         try reading { connection in
             try connection.use("SELECT count, answered, dead, size FROM outbox") { row in
                 guard try row.step() else { return }
-                load.answered = Int(row.integer(1))
-                load.dead = Int(row.integer(2))
-                load.waiting = Int(row.integer(0)) - load.answered - load.dead
-                load.size = row.integer(3)
+                load.answered = Int(row.amount(1))
+                load.dead = Int(row.amount(2))
+                load.waiting = Int(row.amount(0)) - load.answered - load.dead
+                load.size = row.amount(3)
             }
             if load.waiting > 0,
                 let added = try connection.number("SELECT added FROM entries WHERE state = 0 ORDER BY id LIMIT 1")
             {
-                load.oldest = .milliseconds(max(0, now - added))
+                load.oldest = .milliseconds(now - min(max(0, added), now))
             }
         }
         load.sending = running.count
@@ -78,7 +78,7 @@ extension OutboxEngine {
     }
 
     func sendNow() throws {
-        try writing { try $0.connection.execute("UPDATE entries SET due = 0 WHERE state = 0 AND due > 0") }
+        try recording { try $0.connection.execute("UPDATE entries SET due = 0 WHERE state = 0 AND due > 0") }
         ahead = nil
         targets.openAll(at: now)
         seat?.ring(isUrgent: true)

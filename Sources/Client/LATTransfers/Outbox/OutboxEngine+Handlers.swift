@@ -64,7 +64,7 @@ extension OutboxEngine {
         runningHandlers -= 1
         handlerFailures[name] = nil
         do {
-            let isTold = try writing { transaction in
+            let isTold = try recording { transaction in
                 if row.state == .answered {
                     try transaction.remove(row)
                     return true
@@ -86,6 +86,7 @@ extension OutboxEngine {
             return callAgain(name)
         }
         if row.state == .answered { removeFiles(of: row) }
+        store.keepReserve()
         busyHandlers.remove(name)
         callHandlers(name)
     }

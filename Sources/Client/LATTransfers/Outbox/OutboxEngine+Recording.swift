@@ -73,7 +73,7 @@ extension OutboxEngine {
         }
         ahead = newAhead
         noteStore(failed: false)
-        if !outcomes.isEmpty { store.keepReserve() }
+        if !outcomes.isEmpty { store.keepReserve(isIdle: starting.isEmpty && running.isEmpty) }
         for outcome in outcomes { tell(outcome) }
         for row in expired { tellExpired(row) }
         // There may be more of them.

@@ -107,7 +107,7 @@ final class OutboxEngine: @unchecked Sendable {
     private var closing: [Waiter<Void>] = []
     /// Whether ``close(_:)`` waits no more for handlers, nor until ends can be written.
     private var isOverdue = false
-    private var emptyWaiters: [Waiter<Void>] = []
+    private var emptyWaiters: [(waiter: Waiter<Void>, awaitsHandlers: Bool)] = []
     /// When the next turn is taken by itself.
     private var nextTurn: DispatchTime?
     /// When the entries to send were looked for last.
@@ -184,8 +184,8 @@ final class OutboxEngine: @unchecked Sendable {
         return try await waiter.uncancelledValue()
     }
 
-    /// Frees the room on the disk that the log of the store holds and does not need. It blocks while a turn is taken.
-    @Sendable func shrinkLog() { queue.sync { store.shrinkLog() } }
+    /// Frees the room on the disk that the store holds and does not need. It blocks while a turn is taken.
+    @Sendable func makeRoom() { queue.sync { store.makeRoom() } }
 
     private func put(atOnce: Bool = false, _ change: (inout Inbox) -> Void) {
         let (isFirst, isBusy) = inbox.withLock { inbox in
@@ -294,7 +294,8 @@ final class OutboxEngine: @unchecked Sendable {
     }
 
     /// The number of calls that may start. One that waits for a limit of its row takes no place.
-    var freePlaces: Int { configuration.limit - (running.count - limited) }
+    var freePlaces: Int { min(configuration.limit, Self.mostPlaces) - (running.count - limited) }
+    private static let mostPlaces = 100_000
 
     /// Has the store tried again in a second after a failure, later after several.
     func noteStore(failed: Bool) {
@@ -305,17 +306,16 @@ final class OutboxEngine: @unchecked Sendable {
 
     // MARK: The end of all entries
 
-    /// Ends a waiter once no entry waits, and no handler.
-    func notifyWhenEmpty(_ waiter: Waiter<Void>) { emptyWaiters.append(waiter) }
+    /// Ends a waiter once no entry waits, nor a handler if it awaits these, too.
+    func notifyWhenEmpty(_ waiter: Waiter<Void>, awaitsHandlers: Bool) { emptyWaiters.append((waiter, awaitsHandlers)) }
 
     private func notifyIfEmpty() {
         guard !emptyWaiters.isEmpty else { return }
-        emptyWaiters.removeAll { $0.result != nil }
-        guard running.isEmpty, busyHandlers.isEmpty, let load = try? load(), load.waiting + load.answered == 0 else {
-            return
-        }
-        for waiter in emptyWaiters { waiter.end(.success(())) }
-        emptyWaiters = []
+        emptyWaiters.removeAll { $0.waiter.result != nil }
+        guard running.isEmpty, let load = try? load(), load.waiting == 0 else { return }
+        let isHandled = busyHandlers.isEmpty && load.answered == 0
+        for (waiter, awaitsHandlers) in emptyWaiters where isHandled || !awaitsHandlers { waiter.end(.success(())) }
+        emptyWaiters.removeAll { isHandled || !$0.awaitsHandlers }
     }
 
     // MARK: The end
@@ -355,7 +355,7 @@ final class OutboxEngine: @unchecked Sendable {
 
     /// What waits until everything was sent learns that it will not be.
     private func endEmptyWaiters() {
-        for waiter in emptyWaiters { waiter.end(.failure(Outbox.closed)) }
+        for (waiter, _) in emptyWaiters { waiter.end(.failure(Outbox.closed)) }
         emptyWaiters = []
     }
 

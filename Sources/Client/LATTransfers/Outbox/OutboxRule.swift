@@ -118,7 +118,7 @@ struct OutboxRule: Hashable, Sendable {
     private func concernsTarget(_ failure: NetworkError) -> Bool {
         switch failure.kind {
         case .tls, .proxy, .circuitOpen, .authentication, .provider, .redirect: true
-        default: [401, 407, 429, 502, 503, 504].contains(failure.response?.status ?? 0)
+        default: [401, 407, 429, 502, 503, 504, 511].contains(failure.response?.status ?? 0)
         }
     }
 }

@@ -65,7 +65,10 @@ extension OutboxStore {
     /// Renames the files as the marker says, if there is one. Each step can be the last of a process.
     private static func finishSettingAside(_ folder: String) throws(NetworkError) {
         let path = path(folder)
-        guard let text = FileManager.default.contents(atPath: marker(folder)) else { return }
+        guard let text = FileManager.default.contents(atPath: marker(folder)) else {
+            guard access(marker(folder), F_OK) == 0 else { return }
+            throw NetworkError.outboxFile("read", marker(folder), access(marker(folder), R_OK) == 0 ? EIO : errno)
+        }
         let aside = String(decoding: text, as: UTF8.self)
         if access(path + ".new", F_OK) == 0 {
             // The log belongs to the file.
@@ -104,20 +107,32 @@ extension OutboxStore {
         return saved
     }
 
-    /// Copies the readable entries. Where the table cannot be read on, it is read from the other end.
+    /// How many pages and entries that cannot be read are passed over, one by one.
+    private static let mostGaps = 100_000
+
+    /// Copies the readable entries. Where the table cannot be read on, the next entry is looked for, and at last it is read from
+    /// the other end.
     private static func salvage(_ aside: String, into connection: SQLiteConnection) throws -> Int {
         guard let old = try? SQLiteConnection(path: aside, mode: .reading, busyTimeout: .seconds(1)) else { return 0 }
         defer { old.close() }
+        old.readsShortFile()
+        let number = (try? old.number("SELECT number FROM outbox")).flatMap { $0 }
         var highest: Int64 = 0
         var saved: Set<Int64> = []
         // Errors of the damaged database end its reading, those of the new one end it all.
         var failure: (any Error)?
-        for order in ["ASC", "DESC"] {
-            try? old.use(
-                "SELECT \(columns), body, own, told, answer, sending FROM entries NOT INDEXED ORDER BY id \(order)"
-            ) { row in
+        /// Reads the entries after a number, and returns that of the last one before an entry that cannot be read; `nil` at the
+        /// end, and when none can be.
+        func read(after number: Int64, _ order: String) throws -> Int64? {
+            var last: Int64?
+            let sql =
+                "SELECT \(columns), body, own, told, answer, sending FROM entries NOT INDEXED WHERE id > ? ORDER BY id \(order)"
+            let isDone: Void? = try? old.use(sql) { row in
+                row.bind(1, number)
+                last = number
                 while try row.step() {
                     let entry = OutboxRow(row)
+                    last = max(number, entry.id)
                     guard entry.id > 0, !entry.request.isEmpty, !saved.contains(entry.id) else { continue }
                     do { try insert(entry, row, connection) } catch {
                         failure = error
@@ -128,14 +143,19 @@ extension OutboxStore {
                 }
             }
             if let failure { throw failure }
+            return isDone == nil ? last : nil
         }
-        let number = (try? old.number("SELECT number FROM outbox")).flatMap { $0 } ?? 0
+        var (next, gaps): (Int64, Int) = (0, 0)
+        while let end = try read(after: next, "ASC"), gaps < mostGaps, end <= number ?? highest + Int64(mostGaps) {
+            (next, gaps) = (end > next ? end : next + 1, gaps + 1)
+        }
+        _ = try read(after: 0, "DESC")
         // Only the first of each group may be sent.
         try connection.execute(
             """
             UPDATE entries SET ready = 1 WHERE state = 0 AND (grp IS NULL OR place =
               (SELECT min(place) FROM entries AS other WHERE other.grp = entries.grp AND other.state = 0));
-            UPDATE outbox SET number = max(\(number), \(highest));
+            UPDATE outbox SET number = max(\(number ?? 0), \(highest));
             \(takeBackMarks);
             """)
         let transaction = OutboxTransaction(connection)
@@ -173,7 +193,7 @@ extension OutboxStore {
         try connection.use("SELECT boot, uptime, wall, time FROM outbox") { row in
             guard try row.step(), !row.isNull(0) else { return nil }
             return OutboxClock.Mark(
-                reading: .init(boot: row.text(0), uptime: row.integer(1), wall: row.integer(2)), time: row.integer(3))
+                reading: .init(boot: row.text(0), uptime: row.amount(1), wall: row.amount(2)), time: row.amount(3))
         }
     }
 

@@ -2,6 +2,11 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
+extension SQLiteStatement {
+    /// A time, a size or a count. One of a damaged file is brought into a range in which no sum overflows.
+    func amount(_ column: Int32) -> Int64 { min(max(0, integer(column)), 1 << 48) }
+}
+
 extension OutboxRow {
     /// - Parameters:
     ///   - row: the columns of ``OutboxStore/columns``, and what follows them.
@@ -15,12 +20,12 @@ extension OutboxRow {
         target = row.text(5, like: last?.target)
         key = row.text(6)
         priority = row.integer(7)
-        added = row.integer(8)
-        expires = row.isNull(9) ? nil : row.integer(9)
-        due = row.integer(10)
-        size = row.integer(11)
-        attempts = Int(row.integer(12))
-        unseen = Int(row.integer(13))
+        added = row.amount(8)
+        expires = row.isNull(9) ? nil : row.amount(9)
+        due = row.amount(10)
+        size = row.amount(11)
+        attempts = Int(row.amount(12))
+        unseen = Int(row.amount(13))
         reason = row.isNull(14) ? nil : row.text(14)
         status = row.isNull(15) ? nil : Int(row.integer(15))
         request = row.data(16, like: last?.request)

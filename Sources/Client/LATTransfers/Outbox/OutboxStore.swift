@@ -134,7 +134,20 @@ final class OutboxStore {
         return stat(path(folder), &status) == 0 ? UInt64(status.st_ino) : 0
     }
 
+    /// Opens the database, or makes it. SQLite needs some room for the files beside it, for which the reserve is given up on a
+    /// full disk.
     static func connect(_ folder: String) throws -> SQLiteConnection {
+        do {
+            return try connectOnce(folder)
+        } catch {
+            guard failure(error, folder).outboxFailure == .diskFull, unlink(reserve(of: folder)) == 0 else {
+                throw error
+            }
+            return try connectOnce(folder)
+        }
+    }
+
+    private static func connectOnce(_ folder: String) throws -> SQLiteConnection {
         let path = path(folder)
         let connection = try SQLiteConnection(path: path, mode: .creating, busyTimeout: .seconds(10))
         // Two processes that make the file at the same time collide here, and SQLite does not wait.
@@ -166,14 +179,13 @@ final class OutboxStore {
             }
             try Self.synchronize(folder)
         }
+        var isSound = try connection.number("SELECT count FROM outbox") != nil
         // Looks through a database of moderate size, in which damage would otherwise be noticed late.
         if try connection.number("PRAGMA page_count") ?? 0 < 1_024 {
-            let isSound = try connection.use("PRAGMA quick_check(1)") { try $0.step() && $0.text(0) == "ok" }
-            guard isSound else {
-                throw SQLiteError(code: SQLiteError.corrupt, message: "malformed", attempt: "checking")
-            }
-        } else {
-            _ = try connection.number("SELECT count FROM outbox")
+            isSound = try isSound && connection.use("PRAGMA quick_check(1)") { try $0.step() && $0.text(0) == "ok" }
+        }
+        guard isSound else {
+            throw SQLiteError(code: SQLiteError.corrupt, message: "malformed", attempt: "checking")
         }
         return connection
     }
@@ -198,8 +210,7 @@ final class OutboxStore {
             return try writeOnce(isDurable, body)
         } catch {
             guard error.outboxFailure == .diskFull else { throw error }
-            // The log may hold more room than it needs.
-            shrinkLog()
+            makeRoom()
             return try writeOnce(isDurable, body)
         }
     }
@@ -242,7 +253,7 @@ final class OutboxStore {
     /// - Returns: what to tell; `nil` when another process did it.
     func replaceDamaged(_ error: NetworkError) throws(NetworkError) -> NetworkError? {
         // What can be moved from the log into the file is easier to read there.
-        shrinkLog()
+        emptyLog()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
         replaceConnection(with: connection)
@@ -262,12 +273,13 @@ final class OutboxStore {
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
     func releaseReserve() {
         unlink(Self.reserve(of: folder))
-        _ = emptyLog()
+        emptyLog()
+        shrinkFile(from: 64)
     }
 
-    /// Frees the room that the log holds and does not need.
-    func shrinkLog() {
-        guard !emptyLog() else { return }
+    /// Frees the room that the store holds and does not need.
+    func makeRoom() {
+        if emptyLog() { return shrinkFile(from: 64) }
         // The file may have to grow by less than what becomes free.
         releaseReserve()
         keepReserve()
@@ -276,7 +288,7 @@ final class OutboxStore {
     /// Empties the log while the file may still grow by as much. On a full disk it could not be emptied, and then nothing could
     /// be removed either.
     private func keepRoom() {
-        if Self.room(of: folder) < Self.reserveSize { shrinkLog() }
+        if Self.room(of: folder) < Self.reserveSize { makeRoom() }
     }
 
     /// The bytes that are free on the disk beside those that the file may grow by when the log is emptied.
@@ -288,10 +300,34 @@ final class OutboxStore {
     }
 
     /// Returns whether everything that was in the log is in the file.
+    @discardableResult
     private func emptyLog() -> Bool { (try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")) != nil }
 
-    /// Makes the reserve again.
-    func keepReserve() { Self.keepReserve(of: folder) }
+    /// Gives the room of entries that are gone back to the disk when few others are left. SQLite itself never shrinks the file.
+    ///
+    /// - Parameter least: the pages without content, of 4 KiB each, from which on it is worth it.
+    private func shrinkFile(from least: Int64) {
+        var status = stat()
+        guard stat(Self.path(folder), &status) == 0, status.st_size >= least << 12 else { return }
+        try? locked {
+            let free = try connection.number("PRAGMA freelist_count") ?? 0
+            let used = try (connection.number("PRAGMA page_count") ?? 0) - free
+            guard free >= least, used <= min(free, 1_024) else { return }
+            // Another time, if another process uses it now.
+            connection.waiting(atMost: .zero) {
+                try? connection.execute("VACUUM")
+                emptyLog()
+            }
+        }
+    }
+
+    /// Makes the reserve again, of the room that the store does not need.
+    ///
+    /// - Parameter isIdle: whether there is time to look for such room. Default `true`.
+    func keepReserve(isIdle: Bool = true) {
+        if isIdle { shrinkFile(from: 1_024) }
+        Self.keepReserve(of: folder)
+    }
 
     /// - Returns: whether it is there.
     @discardableResult

@@ -37,8 +37,8 @@ final class OutboxTransaction {
         try connection.use("SELECT number, count, size, answered, dead FROM outbox WHERE id = 1") { row in
             guard try row.step() else { throw NetworkError.outbox(.store, "the outbox has lost its counts") }
             let counts = Counts(
-                number: row.integer(0), count: row.integer(1), size: row.integer(2), answered: row.integer(3),
-                dead: row.integer(4))
+                number: row.amount(0), count: row.amount(1), size: row.amount(2), answered: row.amount(3),
+                dead: row.amount(4))
             written = counts
             return counts
         }
@@ -189,7 +189,8 @@ final class OutboxTransaction {
     func takeOver() throws -> [OutboxRow] {
         // A store that was set aside may have lost the numbers of what was in flight, but not the marks.
         let marked = "state = 0 AND supersedes IS NOT NULL AND sending = 1"
-        let flown = "state = 0 AND id IN (SELECT value FROM json_each((SELECT flight FROM outbox)))"
+        let flown =
+            "state = 0 AND id IN (SELECT value FROM json_each((SELECT iif(json_valid(flight), flight, '[]') FROM outbox)))"
         let left = try connection.entries(marked)
         for those in [marked, flown] {
             try connection.execute("UPDATE entries SET sending = 0, unseen = max(unseen, 1) WHERE \(those)")
@@ -238,8 +239,8 @@ final class OutboxTransaction {
                 "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(state = 1), 0), coalesce(sum(state > 1), 0) FROM entries"
             ) { row in
                 guard try row.step() else { return }
-                (counts.count, counts.size) = (row.integer(0), row.integer(1))
-                (counts.answered, counts.dead) = (row.integer(2), row.integer(3))
+                (counts.count, counts.size) = (row.amount(0), row.amount(1))
+                (counts.answered, counts.dead) = (row.amount(2), row.amount(3))
             }
         }
     }
@@ -251,8 +252,8 @@ final class OutboxTransaction {
     func end(_ entry: OutboxRow, _ state: Outbox.State, answer: Data?, isTold: Bool) throws -> Bool {
         try connection.run(
             """
-            UPDATE entries SET state = ?2, told = ?3, attempts = ?4, reason = ?5, status = ?6, answer = ?7, sending = 0
-              WHERE id = ?1 AND state = 0
+            UPDATE entries SET state = ?2, told = ?3, attempts = ?4, reason = ?5, status = ?6, answer = ?7,
+              size = size + ?8, sending = 0 WHERE id = ?1 AND state = 0
             """
         ) { row in
             row.bind(1, entry.id)
@@ -262,9 +263,13 @@ final class OutboxTransaction {
             if let reason = entry.reason { row.bind(5, text: reason) }
             if let status = entry.status { row.bind(6, Int64(status)) }
             if let answer { row.bind(7, answer) }
+            row.bind(8, Int64(answer?.count ?? 0))
         }
         guard connection.changeCount > 0 else { return false }
-        try change { if state == .answered { $0.answered += 1 } else { $0.dead += 1 } }
+        try change { counts in
+            counts.size += Int64(answer?.count ?? 0)
+            if state == .answered { counts.answered += 1 } else { counts.dead += 1 }
+        }
         if let group = entry.group { try release(group) }
         return true
     }
@@ -308,21 +313,25 @@ final class OutboxTransaction {
     /// Lets a dead letter wait again, after all others of its group.
     func retry(_ entry: OutboxRow) throws {
         var place: Int64 = 0
+        let answer =
+            try connection.number("SELECT length(answer) FROM entries WHERE id = ?") { $0.bind(1, entry.id) } ?? 0
         try change { counts in
             counts.number += 1
             counts.dead -= 1
+            counts.size -= answer
             place = counts.number
         }
         let isFirst: Bool = try entry.group.map { try self.isFirst(of: $0) } ?? true
         try connection.run(
             """
             UPDATE entries SET state = 0, told = 1, due = 0, attempts = 0, unseen = min(unseen, 1), expires = NULL,
-              place = ?2, ready = ?3, reason = NULL, status = NULL, answer = NULL WHERE id = ?1
+              place = ?2, ready = ?3, reason = NULL, status = NULL, answer = NULL, size = size - ?4 WHERE id = ?1
             """
         ) { row in
             row.bind(1, entry.id)
             row.bind(2, place)
             row.bind(3, flag: isFirst)
+            row.bind(4, answer)
         }
     }
 

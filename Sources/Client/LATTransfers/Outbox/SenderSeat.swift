@@ -97,8 +97,12 @@ final class SenderSeat: Sendable {
 
     private func ring(_ name: String) {
         // Closing a file that could be written is an event, whether or not it was.
-        let file = open("\(folder)/\(name)", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        if file >= 0 { close(file) }
+        for _ in 0..<2 {
+            let file = open("\(folder)/\(name)", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            if file >= 0 { close(file) }
+            // Another user, such as root, may have made it.
+            guard file < 0, errno == EACCES, unlink("\(folder)/\(name)") == 0 else { return }
+        }
     }
 
     /// The process that sends the entries of a folder; `nil` if none does.

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -145,5 +146,34 @@ import Testing
             try await manager.upload(url, body: .file(path), resumable: standard).value
         }
         #expect(error?.kind == .storage)
+    }
+
+    /// It needs no room on a full disk.
+    @Test func journalThatSaysTheSameIsNotWrittenAgain() async throws {
+        let uploads = server.resumableUploads()
+        uploads.cutNext(afterBytes: 100_000)
+        let url = server.url("/files")
+        let path = fixture.path
+        _ = await failure {
+            try await CentralRequestManager.make().upload(url, body: .file(path), resumable: .standard).value
+        }
+        func inode() -> UInt {
+            var status = stat()
+            return lstat(fixture.directory.path(of: "files/" + (fixture.leftovers.first ?? "")), &status) == 0
+                ? UInt(status.st_ino) : 0
+        }
+        let before = inode()
+        #expect(before > 0)
+        struct Refusing: Interceptor {
+            func intercept(
+                _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+            ) async throws -> HTTPResponse {
+                guard request.method != .head else { throw NetworkError(.provider, message: "not now") }
+                return try await next(request)
+            }
+        }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Refusing()] }
+        let error = await failure { try await manager.upload(url, body: .file(path), resumable: .standard).value }
+        #expect(error?.kind == .provider && inode() == before)
     }
 }

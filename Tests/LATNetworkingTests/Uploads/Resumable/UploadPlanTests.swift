@@ -90,6 +90,14 @@ import Testing
         #expect(plan.note(.finished, to: .complete) == .finished)
     }
 
+    @Test func partsOfAnyFileAreCounted() {
+        let most = Int(UploadPlan.maxParts) + 1
+        #expect(UploadPlan(total: .max, .s3(partSize: 5 << 30)).lanes.count == most)
+        let lanes = UploadPlan(total: .max, .s3()).lanes
+        #expect(lanes.count < most && lanes.last?.range.upperBound == .max)
+        #expect(UploadPlan(total: 0, .s3()).lanes.map(\.range) == [0..<0])
+    }
+
     @Test func partsAreListedAndPutTogether() {
         var plan = probed(.s3(partSize: 40, parallel: 2))
         #expect(plan.serialStep == .begin)

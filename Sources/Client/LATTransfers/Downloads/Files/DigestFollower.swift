@@ -42,9 +42,14 @@ final class DigestFollower: @unchecked Sendable {
     }
 
     /// Reads back and hashes the bytes that have not been hashed yet.
-    func catchUp(to end: Int64, in file: PartFile) throws(NetworkError) {
+    ///
+    /// - Parameter check: called from time to time; throws when it is to end.
+    func catchUp(
+        to end: Int64, in file: PartFile, check: () throws(NetworkError) -> Void = {}
+    ) throws(NetworkError) {
         if buffer.isEmpty { buffer = [UInt8](repeating: 0, count: Self.bufferSize) }
         while position < end {
+            try check()
             let wanted = Int(min(end - position, Int64(buffer.count)))
             let count = try buffer.withUnsafeMutableBufferPointer { bytes throws(NetworkError) in
                 let bytes = UnsafeMutableBufferPointer(rebasing: bytes[..<wanted])

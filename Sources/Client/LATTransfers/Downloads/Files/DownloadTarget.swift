@@ -35,6 +35,7 @@ struct DownloadTarget: Sendable {
         let resolved = PathParts.resolved(path) ?? path
         var status = stat()
         let exists = stat(resolved, &status) == 0
+        if !exists, errno == ENAMETOOLONG { throw DownloadFiles.system("created", path) }
         fallbackName = FileName.url(url)
         given = path
         if exists, status.st_mode & S_IFMT == S_IFDIR {

@@ -19,7 +19,13 @@ final class PartFile: Sendable {
     ) throws(NetworkError) {
         self.path = path
         while true {
-            let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o666)
+            let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW
+            var descriptor = open(path, flags | O_CREAT | O_EXCL, 0o666)
+            let isNew = descriptor >= 0
+            if !isNew, errno == EEXIST {
+                descriptor = open(path, flags)
+                if descriptor < 0, errno == ENOENT { continue }
+            }
             guard descriptor >= 0 else { throw DownloadFiles.system("opened", path) }
             var isKept = false
             defer { if !isKept { close(descriptor) } }
@@ -27,7 +33,8 @@ final class PartFile: Sendable {
             guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
                 throw DownloadFiles.notRegular(path)
             }
-            guard status.st_uid == geteuid() else { throw DownloadFiles.ofAnother(path) }
+            // Some file systems, such as those of a network, show another owner of what was made here, too.
+            guard isNew || status.st_uid == geteuid() else { throw DownloadFiles.ofAnother(path) }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
                 throw errno == EWOULDBLOCK ? inUse(target) : DownloadFiles.system("locked", path)
             }
@@ -94,8 +101,8 @@ final class PartFile: Sendable {
         }
     }
 
-    /// Gives this file the permissions of the one that it replaces.
-    func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o7777) }
+    /// Gives this file the permissions of the one that it replaces, but none to run as its owner or group.
+    func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o777) }
 
     var size: Int64 {
         var status = stat()

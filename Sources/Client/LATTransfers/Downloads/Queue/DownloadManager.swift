@@ -42,7 +42,7 @@ public final class DownloadManager: Sendable {
         _ central: CentralRequestManager, folder: String, limit: Int = 3, refreshURL: LinkRefresh? = nil
     ) throws {
         self.central = central
-        self.folder = try DownloadFolder(folder)
+        self.folder = try DownloadFolder(PathParts.absolute(folder))
         self.refreshURL = refreshURL
         state = Mutex(State(queue: DownloadQueue(limit: limit)))
         let (known, unreadable, lastNumber) = self.folder.load()
@@ -147,8 +147,10 @@ public final class DownloadManager: Sendable {
             return state.lastNumber
         }
         let item = Item(
-            id: .init(number: number), url: RequestBuilder.absoluteURL(url.urlText, base: central.baseURL), path: path,
-            segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
+            id: .init(number: number), url: RequestBuilder.absoluteURL(url.urlText, base: central.baseURL),
+            // A later process may have another current directory.
+            path: path.isEmpty ? path : PathParts.absolute(path), segments: segments, priority: priority,
+            state: options.startsPaused ? .paused : .waiting,
             progress: TransferProgress(direction: .download))
         options.startsPaused = false
         let entry = Entry(headers: headers, options: options)

@@ -37,7 +37,7 @@ extension DownloadManager {
         public let id: ID
         /// The absolute URL.
         public let url: String
-        /// The target: a file or a folder.
+        /// The absolute path of the target: a file or a folder.
         public let path: String
         /// The number of connections.
         public let segments: Int

@@ -146,7 +146,7 @@ final class DownloadJob: Sendable {
         var replays = 0
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
-            if control.isCancelled { throw cancellation }
+            try checkCancellation()
             let before = state.withLock { $0.plan.standing }
             do {
                 try await control.run { [self] in try await session() }
@@ -213,8 +213,9 @@ final class DownloadJob: Sendable {
 
     private static let roomForJournal: Int64 = 64 << 10
 
-    private var cancellation: NetworkError {
-        NetworkError(.cancelled, message: "the download was cancelled", request: order.request)
+    private func checkCancellation() throws(NetworkError) {
+        guard control.isCancelled else { return }
+        throw NetworkError(.cancelled, message: "the download was cancelled", request: order.request)
     }
 
     /// Says what is kept of a download that was not completed, or why nothing is.
@@ -245,7 +246,7 @@ final class DownloadJob: Sendable {
         try file.truncate(to: total)
         try file.synchronize()
         let found = try checkDigest(total)
-        if control.isCancelled { throw cancellation }
+        try checkCancellation()
         let path = target.path(serverName: fileName)
         if try target.isKept(order.options, serverName: fileName) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
@@ -265,7 +266,7 @@ final class DownloadJob: Sendable {
         // A download that an earlier run had completed got no response.
         digest.withLock { if $0 == nil { $0 = DigestFollower(expected.algorithm.function) } }
         let found = try digest.withLock { follower throws(NetworkError) -> String? in
-            try follower?.catchUp(to: total, in: file)
+            try follower?.catchUp(to: total, in: file, check: checkCancellation)
             return try follower?.finish()
         }
         guard let found, found == expected.hexadecimal.lowercased() else {

@@ -57,7 +57,7 @@ public typealias LinkRefresh = @Sendable (_ refusal: NetworkError) async throws 
 extension DownloadOptions {
     /// What a download does about a file that exists at its target.
     public enum ExistingFile: String, Hashable, Sendable, CaseIterable {
-        /// Replaces it once the new file is complete, and keeps its permissions.
+        /// Replaces it once the new file is complete, and keeps its permissions, but not those to run as its owner or group.
         case overwrite
         /// Keeps it and succeeds with ``DownloadedFile/isSkipped``. Nothing is sent if the name is known. If a digest is
         /// expected and the file has another one, it is downloaded again.

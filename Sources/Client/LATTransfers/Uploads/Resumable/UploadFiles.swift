@@ -14,6 +14,8 @@ final class UploadFiles: Sendable {
     private let journalPath: String
     /// The journal of an upload that still has to be removed from the server, once another one has begun.
     private let removalPath: String
+    /// Whether the journal is in the folder of the file.
+    private let isBeside: Bool
 
     /// Locks the upload.
     ///
@@ -23,12 +25,17 @@ final class UploadFiles: Sendable {
         (identity, folder, lockPath) = Self.names(of: order)
         journalPath = lockPath + ".journal"
         removalPath = lockPath + ".removal"
+        isBeside = order.upload.journalFolder == nil
         do throws(NetworkError) {
             lock = try PartFile(path: lockPath, target: order.path, inUse: Self.inUse)
         } catch {
-            guard order.upload.journalFolder == nil, access(folder, W_OK | X_OK) != 0 else { throw error }
-            throw error.adding("an upload keeps its journal beside the file unless journalFolder names another folder")
+            throw access(folder, W_OK | X_OK) == 0 ? error : Self.placed(error, isBeside)
         }
+    }
+
+    private static func placed(_ error: NetworkError, _ isBeside: Bool) -> NetworkError {
+        guard isBeside else { return error }
+        return error.adding("an upload keeps its journal beside the file unless journalFolder names another folder")
     }
 
     private static func names(of order: UploadOrder) -> (identity: String, folder: String, lockPath: String) {
@@ -71,7 +78,9 @@ final class UploadFiles: Sendable {
         } catch {
             throw NetworkError(.storage, message: "the journal cannot be encoded: \(error)", underlying: error)
         }
-        try DownloadFiles.write(data, to: journalPath)
+        do throws(NetworkError) { try DownloadFiles.write(data, to: journalPath) } catch {
+            throw Self.placed(error, isBeside)
+        }
     }
 
     func removeJournal() { AtomicFile.remove(journalPath) }

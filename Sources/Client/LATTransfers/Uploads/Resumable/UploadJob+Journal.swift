@@ -15,6 +15,7 @@ extension UploadJob {
         }
         state.withLock { state in
             state.plan.resume(from: journal)
+            state.written = journal
             state.unasked = Set(state.plan.lanes.indices)
         }
     }

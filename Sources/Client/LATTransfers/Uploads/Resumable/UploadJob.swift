@@ -60,7 +60,7 @@ final class UploadJob: Sendable {
         guard plan.shape != .parts || plan.lanes.count <= UploadPlan.maxParts else {
             throw .invalidRequest(
                 "\(version.size) bytes in parts of \(plan.partSize) are more than \(UploadPlan.maxParts) parts; set "
-                    + "partSize to \((version.size + UploadPlan.maxParts - 1) / UploadPlan.maxParts) or more")
+                    + "partSize to \(UploadPlan.count(of: version.size, by: UploadPlan.maxParts)) or more")
         }
         state = Mutex(State(plan: plan))
         files = try UploadFiles(order)

@@ -74,9 +74,6 @@ struct UploadPlan: Hashable, Sendable {
         return max(1, size)
     }
 
-    /// The number of parts of the wanted size, which S3 limits.
-    var partCount: Int64 { max(1, (total + partSize - 1) / partSize) }
-
     var workerCount: Int { shape == .sequence ? 1 : min(parallel, max(1, lanes.count { !$0.isDone })) }
 
     /// The bytes that the server has.
@@ -121,10 +118,16 @@ struct UploadPlan: Hashable, Sendable {
         total / count * index + total % count * index / count
     }
 
+    /// The quotient, rounded up.
+    static func count(of total: Int64, by size: Int64) -> Int64 { total / size + (total % size > 0 ? 1 : 0) }
+
     mutating func lay(partsOf size: Int64) {
         // More than the limit is refused before anything is sent.
-        let count = min(Self.maxParts + 1, max(1, (total + size - 1) / size))
-        lanes = (0..<count).map { Lane(range: $0 * size..<min(total, ($0 + 1) * size)) }
+        let count = min(Self.maxParts + 1, max(1, Self.count(of: total, by: size)))
+        lanes = (0..<count).map { number in
+            let start = number * size
+            return Lane(range: start..<start + min(size, total - start))
+        }
     }
 
     // MARK: Steps
