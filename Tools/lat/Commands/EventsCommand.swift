@@ -38,7 +38,8 @@ extension EventsCommand {
     static let count = Option("--count", "-n", value: "N", help: "Ends after N events.")
     static let type = Option("--type", value: "TYPE", help: "Shows only events of this type.")
     static let lastEventID = Option("--last-event-id", value: "ID", help: "Begins after the event with this id.")
-    static let endsAt = Option("--ends-at", value: "TEXT", help: "Ends at the event with this data or type, such as [DONE].")
+    static let endsAt = Option(
+        "--ends-at", value: "TEXT", help: "Ends at the event with this data or type, such as [DONE].")
     static let full = Option("--full", help: "Shows long events whole. Otherwise a terminal shows one line of each.")
 
     static let options =
