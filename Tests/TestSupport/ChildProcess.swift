@@ -129,14 +129,9 @@ package final class ChildProcess: Sendable {
         return child.output
     }
 
-    /// The same on a thread of its own: tasks have one thread per core, and one that waits for a program stops others.
+    /// The same beside the tasks.
     package static func runAside(_ program: String, _ arguments: [String], in folder: String) async throws {
-        let ended = Waiter<Void>()
-        let hasStarted = BackgroundThread.start("test-program") {
-            ended.end(Result { try run(program, arguments, in: folder) }.map { _ in })
-        }
-        guard hasStarted else { throw Failure(description: "no thread for \(program)") }
-        try await ended.value()
+        _ = try await aside { try run(program, arguments, in: folder) }
     }
 
     /// Waits until `find` returns a value for the output, and returns that value.

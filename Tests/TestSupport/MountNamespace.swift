@@ -48,6 +48,13 @@ package enum MountNamespace {
     package static func unmount(_ folder: String) throws { try ChildProcess.run("umount", [folder], in: "/") }
 }
 
+/// Runs a function that blocks beside the tasks, which have one thread per core: one that waits stops others.
+package func aside<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+        DispatchQueue(label: "aside").async { continuation.resume(with: Swift.Result { try body() }) }
+    }
+}
+
 /// A thread for one function, for namespaces, which belong to threads.
 enum OwnThread {
     static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {

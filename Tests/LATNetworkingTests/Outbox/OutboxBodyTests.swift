@@ -210,41 +210,37 @@ import Testing
         let folder = directory.path(of: "disk")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let server = server
-        let (count, isFull, sent) = try await withCheckedThrowingContinuation { continuation in
-            // The threads of a namespace are those that it starts, so the whole test is one blocking function there.
-            continuation.resume(
-                with: Result {
-                    try MountNamespace.run {
-                        try MountNamespace.mount(on: folder, size: "\(size)")
-                        let (store, _) = try OutboxStore.opening(folder)
-                        var count = 0
-                        var isFull = false
-                        var limits = Outbox.Configuration()
-                        limits.maxCount = 100_000
-                        while !isFull, count < 10_000 {
-                            var row = OutboxRow()
-                            (row.key, row.target, row.request) = ("\(count)", "t", content(500))
-                            row.body = content(body)
-                            do {
-                                _ = try store.write { try $0.add(row, limits) }
-                                count += 1
-                            } catch let error as NetworkError {
-                                isFull = error.outboxFailure == .diskFull
-                                guard isFull else { throw error }
-                            }
-                        }
-                        // What was sent can be recorded on the full disk, with the room of the reserve.
-                        var sent = 0
-                        for row in try store.read({ try $0.entries("1 ORDER BY id") }) {
-                            do { try store.write { try $0.remove(row) } } catch {
-                                store.releaseReserve()
-                                try store.write { try $0.remove(row) }
-                            }
-                            sent += 1
-                        }
-                        return (count, isFull, sent)
+        let (count, isFull, sent) = try await aside {
+            try MountNamespace.run {
+                try MountNamespace.mount(on: folder, size: "\(size)")
+                let (store, _) = try OutboxStore.opening(folder)
+                var count = 0
+                var isFull = false
+                var limits = Outbox.Configuration()
+                limits.maxCount = 100_000
+                while !isFull, count < 10_000 {
+                    var row = OutboxRow()
+                    (row.key, row.target, row.request) = ("\(count)", "t", content(500))
+                    row.body = content(body)
+                    do {
+                        _ = try store.write { try $0.add(row, limits) }
+                        count += 1
+                    } catch let error as NetworkError {
+                        isFull = error.outboxFailure == .diskFull
+                        guard isFull else { throw error }
                     }
-                })
+                }
+                // What was sent can be recorded on the full disk, with the room of the reserve.
+                var sent = 0
+                for row in try store.read({ try $0.entries("1 ORDER BY id") }) {
+                    do { try store.write { try $0.remove(row) } } catch {
+                        store.releaseReserve()
+                        try store.write { try $0.remove(row) }
+                    }
+                    sent += 1
+                }
+                return (count, isFull, sent)
+            }
         }
         #expect(isFull && count > 10 && sent == count && server.requestCount == 0)
     }
@@ -253,25 +249,22 @@ import Testing
     @Test(.needsMountNamespaces) func reserveIsNotForWhoAdds() async throws {
         let folder = directory.path(of: "disk")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            continuation.resume(
-                with: Result {
-                    try MountNamespace.run {
-                        try MountNamespace.mount(on: folder, size: "2m")
-                        let (store, _) = try OutboxStore.opening(folder)
-                        try OutboxStore.checkRoom(in: folder)
-                        store.releaseReserve()
-                        let filler = folder + "/filler"
-                        try content((2 << 20) - (400 << 10)).write(to: URL(filePath: filler))
-                        #expect(throws: NetworkError.self) { try OutboxStore.checkRoom(in: folder) }
-                        #expect(access(folder + "/reserve", F_OK) != 0, "what there is, is for the sender")
-                        // A process that is just being started may still have it open.
-                        truncate(filler, 0)
-                        unlink(filler)
-                        try OutboxStore.checkRoom(in: folder)
-                        #expect(access(folder + "/reserve", F_OK) == 0)
-                    }
-                })
+        try await aside {
+            try MountNamespace.run {
+                try MountNamespace.mount(on: folder, size: "2m")
+                let (store, _) = try OutboxStore.opening(folder)
+                try OutboxStore.checkRoom(in: folder)
+                store.releaseReserve()
+                let filler = folder + "/filler"
+                try content((2 << 20) - (400 << 10)).write(to: URL(filePath: filler))
+                #expect(throws: NetworkError.self) { try OutboxStore.checkRoom(in: folder) }
+                #expect(access(folder + "/reserve", F_OK) != 0, "what there is, is for the sender")
+                // A process that is just being started may still have it open.
+                truncate(filler, 0)
+                unlink(filler)
+                try OutboxStore.checkRoom(in: folder)
+                #expect(access(folder + "/reserve", F_OK) == 0)
+            }
         }
     }
 
@@ -279,14 +272,11 @@ import Testing
     @Test(.needsMountNamespaces) func roomOfTheLogIsForEntries() async throws {
         let folder = directory.path(of: "disk")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let said = try await withCheckedThrowingContinuation { continuation in
-            continuation.resume(
-                with: Result {
-                    try MountNamespace.run {
-                        try MountNamespace.mount(on: folder, size: "3m")
-                        return try RoleProcess("grow log", [folder], of: "OutboxRoles").finish().text
-                    }
-                })
+        let said = try await aside {
+            try MountNamespace.run {
+                try MountNamespace.mount(on: folder, size: "3m")
+                return try RoleProcess("grow log", [folder], of: "OutboxRoles").finish().text
+            }
         }
         #expect(said == "0 bytes free: entry true, a file of true, 2 entries, reserve: 0")
     }

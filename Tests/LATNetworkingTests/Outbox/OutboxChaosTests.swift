@@ -107,9 +107,10 @@ import Testing
     private static let rounds = number("LAT_OUTBOX_ROUNDS")
     private static let count = number("LAT_OUTBOX_ENTRIES") ?? 60
 
-    @Test func everyEntryEndsOnceInOrder() throws {
+    @Test func everyEntryEndsOnceInOrder() async throws {
         for round in 0..<max(1, Self.rounds ?? 2) {
-            try Self.check(round, in: TemporaryDirectory())
+            let directory = try TemporaryDirectory()
+            try await aside { try Self.check(round, in: directory) }
         }
     }
 
@@ -117,17 +118,14 @@ import Testing
     func fullDiskAndSetClockLoseNoEntry() async throws {
         for round in 0..<max(1, Self.rounds ?? 1) {
             let directory = try TemporaryDirectory()
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                continuation.resume(
-                    with: Result {
-                        try MountNamespace.run {
-                            let disk = directory.path(of: "disk")
-                            try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
-                            try MountNamespace.mount(on: disk, size: "3m")
-                            defer { try? MountNamespace.unmount(disk) }
-                            try Self.check(round, in: directory, clock: FakeClock(directory))
-                        }
-                    })
+            try await aside {
+                try MountNamespace.run {
+                    let disk = directory.path(of: "disk")
+                    try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
+                    try MountNamespace.mount(on: disk, size: "3m")
+                    defer { try? MountNamespace.unmount(disk) }
+                    try Self.check(round, in: directory, clock: FakeClock(directory))
+                }
             }
         }
     }

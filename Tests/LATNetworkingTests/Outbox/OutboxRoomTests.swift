@@ -35,15 +35,10 @@ import Testing
     ) async throws -> Value {
         let folder = fixture.directory.path(of: "disk")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        return try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue.global().async {
-                continuation.resume(
-                    with: Result {
-                        try MountNamespace.run {
-                            try MountNamespace.mount(on: folder, size: size)
-                            return try body(folder)
-                        }
-                    })
+        return try await aside {
+            try MountNamespace.run {
+                try MountNamespace.mount(on: folder, size: size)
+                return try body(folder)
             }
         }
     }

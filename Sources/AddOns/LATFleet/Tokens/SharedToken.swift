@@ -25,7 +25,8 @@ final class SharedToken: Sendable {
     let name: String
     private let fleet: Fleet
     private let key: Data
-    private let owner: String
+    /// The name of this process in the lease that it asked for last.
+    private let owner = Mutex("")
     private let keys: [String]
     private let channel: String
     private let hasWarnedOfKey = Atomic(false)
@@ -42,7 +43,6 @@ final class SharedToken: Sendable {
         self.fleet = fleet
         self.name = name
         self.key = key
-        owner = Hexadecimal.random(byteCount: 12)
         // The lease of the token `x` has the key `token:x:lease`, so a token named `x:lease` is kept elsewhere.
         let own = name.hasSuffix(":lease") ? fleet.key("tokens", name, "value") : fleet.key("token", name)
         keys = [own, fleet.key("token", name, "lease")]
@@ -79,6 +79,9 @@ final class SharedToken: Sendable {
     ///
     /// - Parameter generation: The newest one that this process has seen.
     func begin(after generation: Int64, lease: Duration) async -> Turn {
+        // A name of its own for each lease, so that the end of an earlier one, which may come late, does not end this one.
+        let owner = Hexadecimal.random(byteCount: 12)
+        self.owner.withLock { $0 = owner }
         let arguments: [RedisArgument] = [
             .integer(generation), .text(owner), .integer(lease.roundedUpMilliseconds),
         ]
@@ -117,7 +120,7 @@ final class SharedToken: Sendable {
     func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
         let sealed = try seal(JSONEncoder().encode(token))
         let arguments: [RedisArgument] = [
-            .text(owner), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
+            .text(owner.withLock { $0 }), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
         ]
         let reply = try await fleet.redis.run(Self.storeScript, keys: keys, arguments, .write)
         return reply.integer.flatMap { $0 > 0 ? $0 : nil }
@@ -125,7 +128,7 @@ final class SharedToken: Sendable {
 
     /// Ends the lease without a token. Also works when the task is cancelled.
     func release() {
-        Task { [fleet, keys, owner, channel] in
+        Task { [fleet, keys, owner = owner.withLock { $0 }, channel] in
             _ = try? await fleet.redis.run(
                 Self.releaseScript, keys: [keys[1]], [.text(owner), .text(channel)], .write)
         }
@@ -198,6 +201,11 @@ final class SharedToken: Sendable {
         local left = redis.call('PTTL', KEYS[2])
         if left == -1 or left > tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
         if stored[2] and generation > tonumber(ARGV[1]) then return {'newer', stored[1], stored[2]} end
+        -- Its own lease: the answer to an earlier question was lost.
+        if redis.call('GET', KEYS[2]) == ARGV[2] then
+            redis.call('PEXPIRE', KEYS[2], ARGV[3])
+            return {'lead'}
+        end
         if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {'lead'} end
         return {'wait', redis.call('PTTL', KEYS[2])}
         """)
