@@ -21,14 +21,18 @@ struct FleetFaultTests {
         }
     }
 
-    /// Redis carries out the first question, too, whose answer came too late.
+    /// A process asks again when the answer to its question was lost.
     @Test func leaseWithoutAnAnswerIsItsOwn() async throws {
         let redis = try await RedisServer()
         try await withFleet(redis.configuration()) { fleet in
-            let token = SharedToken(fleet, name: "t", key: FleetTokenTests.key)
-            try redis.cli("CLIENT", "PAUSE", "200", "ALL")
-            let turn = await token.begin(after: 0, lease: .seconds(60))
-            if case .lead = turn {} else { Issue.record("\(turn)") }
+            var turns: [String?] = []
+            for owner in ["a", "a", "b"] {
+                let reply = try await fleet.redis.run(
+                    SharedToken.beginScript, keys: [fleet.key("token", "t"), fleet.key("token", "t", "lease")],
+                    [.integer(0), .text(owner), .integer(60_000)], .write)
+                turns.append(reply.array?.first?.text)
+            }
+            #expect(turns == ["lead", "lead", "wait"])
         }
     }
 
@@ -37,9 +41,9 @@ struct FleetFaultTests {
         try await withFleet(redis.configuration()) { fleet in
             let key = FleetTokenTests.key
             let (first, second) = (SharedToken(fleet, name: "t", key: key), SharedToken(fleet, name: "t", key: key))
-            guard case .lead = await first.begin(after: 0, lease: .seconds(60)) else {
-                Issue.record("no lease, \(fleet.status)")
-                return
+            // On a busy machine Redis may be late here already.
+            try await eventually("a lease") {
+                if case .lead = await first.begin(after: 0, lease: .seconds(60)) { true } else { false }
             }
             try redis.cli("CLIENT", "PAUSE", "200", "ALL")
             let turn = await second.begin(after: 0, lease: .seconds(60))

@@ -190,7 +190,7 @@ final class SharedToken: Sendable {
 
     // MARK: Scripts
 
-    private static let beginScript = RedisScript(
+    static let beginScript = RedisScript(
         "a token's renewal",
         """
         local stored = redis.call('HMGET', KEYS[1], 'generation', 'token')
