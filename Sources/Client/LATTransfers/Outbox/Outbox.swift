@@ -152,7 +152,9 @@ public final class Outbox: Sendable {
             }
             try made.first?.synchronize()
             let size = rows.reduce(0) { $0 + $1.request.count + $1.body.count }
-            try OutboxStore.checkRoom(in: engine.folder, for: size, makingRoom: engine.makeRoom)
+            if size > BodyWriter.inlineLimit {
+                try OutboxStore.checkRoom(in: engine.folder, for: size, makingRoom: engine.makeRoom)
+            }
             let waiter = Waiter<[Entry.ID]>()
             engine.add(OutboxEngine.Adding(rows: rows) { result in waiter.end(result.mapError { $0 }) })
             defer { withExtendedLifetime(hold) {} }

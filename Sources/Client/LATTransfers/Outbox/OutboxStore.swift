@@ -295,8 +295,10 @@ final class OutboxStore {
     private static func room(of folder: String) -> Int {
         var (disk, log) = (statvfs(), stat())
         guard statvfs(folder, &disk) == 0 else { return .max }
-        let size = stat(path(folder) + "-wal", &log) == 0 ? Int(log.st_size) : 0
-        return Int(min(Double(disk.f_bavail) * Double(disk.f_frsize), 0x1p60)) - size
+        let free = Int(min(Double(disk.f_bavail) * Double(disk.f_frsize), 0x1p60))
+        // No log is as long. To look at its status makes each commit a third slower (Linux 6.18, ext4).
+        guard free < 1 << 30, stat(path(folder) + "-wal", &log) == 0 else { return free }
+        return free - Int(log.st_size)
     }
 
     /// Returns whether everything that was in the log is in the file.
