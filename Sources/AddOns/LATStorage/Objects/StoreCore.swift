@@ -97,8 +97,11 @@ final class StoreCore: @unchecked Sendable {
     /// would stay full. Changes nothing while others read or write.
     private func emptyLog(of connection: SQLiteConnection) {
         var (log, disk) = (stat(), statvfs())
-        guard !isInMemory, stat(path + "-wal", &log) == 0, log.st_size > 0, statvfs(path, &disk) == 0,
-            UInt(disk.f_bavail) &* disk.f_frsize < max(Self.roomKept, 2 * UInt(log.st_size))
+        guard !isInMemory, statvfs(path, &disk) == 0 else { return }
+        let free = UInt(disk.f_bavail) &* disk.f_frsize
+        // To look at the log's status makes each commit that is synchronized a third slower (Linux 6.18, ext4).
+        guard free < 1 << 30, stat(path + "-wal", &log) == 0, log.st_size > 0,
+            free < max(Self.roomKept, 2 * UInt(log.st_size))
         else { return }
         connection.waiting(atMost: .zero) { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
     }
