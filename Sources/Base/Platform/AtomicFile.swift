@@ -17,12 +17,14 @@ package enum AtomicFile {
     ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced, or
     ///     written to if it is no regular file. A link of another user than this one and root never stays. Default `true`;
     ///     `false` for a path that no user chose.
-    ///   - synchronizes: whether content and name are on the disk when this returns. If `false`, a loss of power may leave an empty
+    ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
     ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
+    ///   - synchronizesName: whether the name is there, too. If `false`, a loss of power may bring the old file back. Default
+    ///     `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = true,
-        replaces: Bool = true, followsLinks: Bool = true, synchronizes: Bool = true
+        replaces: Bool = true, followsLinks: Bool = true, synchronizes: Bool = true, synchronizesName: Bool = true
     ) throws(SystemError) {
         let (path, isReplaced) = place(path, followsLinks: followsLinks)
         if isShared, isReplaced { removeLeftovers(of: path) }
@@ -31,7 +33,7 @@ package enum AtomicFile {
         if isReplaced { unlink(temporary) }
         let code = replace(
             path, by: isReplaced || !replaces ? temporary : nil, mode, isLocked: isShared, replaces: replaces,
-            synchronizes: synchronizes
+            synchronizes: synchronizes, synchronizesName: synchronizesName
         ) { descriptor in
             bytes.withContiguousStorageIfAvailable { writeAll(descriptor, UnsafeRawBufferPointer($0)) }
                 ?? Array(bytes).withUnsafeBytes { writeAll(descriptor, $0) }
@@ -115,7 +117,7 @@ package enum AtomicFile {
     /// - Returns: the error number, which `write` returns too; 0 for none.
     private static func replace(
         _ path: String, by temporary: String?, _ mode: mode_t, isLocked: Bool, replaces: Bool,
-        synchronizes: Bool = true, _ write: (_ descriptor: Int32) throws -> Int32
+        synchronizes: Bool = true, synchronizesName: Bool = true, _ write: (_ descriptor: Int32) throws -> Int32
     ) rethrows -> Int32 {
         guard let temporary else {
             // A pipe that nobody reads is an error, and not waited for.
@@ -136,8 +138,7 @@ package enum AtomicFile {
         if code == 0, fchmod(descriptor, mode) != 0 { code = errno }
         if code == 0, synchronizes { code = synchronize(descriptor) }
         if code == 0, !move(temporary, path, replaces: replaces) { code = errno }
-        // Without this, a loss of power may bring the old file back.
-        if code == 0, synchronizes { synchronizeFolder(PathParts(path).folder) }
+        if code == 0, synchronizes, synchronizesName { synchronizeFolder(PathParts(path).folder) }
         return code
     }
 

@@ -36,7 +36,7 @@ final class StoreCore: @unchecked Sendable {
 
     /// With less room on the disk, the log is empty before each transaction, so that one which is too large for the disk leaves
     /// nothing in it that needs room.
-    private static let roomKept: UInt = 16 << 20
+    private static let roomKept = 16 << 20
 
     /// Idle readers beyond this number are closed.
     private static let readerLimit = 4
@@ -96,14 +96,10 @@ final class StoreCore: @unchecked Sendable {
     /// Empties the log when the disk is almost full: to move what it has into the file may need room too, so that a full disk
     /// would stay full. Changes nothing while others read or write.
     private func emptyLog(of connection: SQLiteConnection) {
-        var (log, disk) = (stat(), statvfs())
-        guard !isInMemory, statvfs(path, &disk) == 0 else { return }
-        let free = UInt(disk.f_bavail) &* disk.f_frsize
-        // To look at the log's status makes each commit that is synchronized a third slower (Linux 6.18, ext4).
-        guard free < 1 << 30, stat(path + "-wal", &log) == 0, log.st_size > 0,
-            free < max(Self.roomKept, 2 * UInt(log.st_size))
+        guard !isInMemory, case let (free, log) = SQLiteConnection.room(beside: path), log > 0,
+            free < max(Self.roomKept, 2 * log)
         else { return }
-        connection.waiting(atMost: .zero) { try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+        connection.waiting(atMost: .zero) { _ = connection.emptyLog() }
     }
 
     private func withWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {

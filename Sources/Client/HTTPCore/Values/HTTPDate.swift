@@ -86,3 +86,8 @@ package enum HTTPDate {
 
     private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }
+
+extension HTTPHeaders {
+    /// The field `Date`. Other times of a response count from it, because the clock of this machine may be wrong.
+    package var date: Date? { self["Date"].flatMap(HTTPDate.parse) }
+}

@@ -72,10 +72,10 @@ final class CallRegistry: Sendable {
         return matches.count
     }
 
-    /// Copies the list under the lock and filters the copy outside it.
     /// Ends all calls as those of a manager that was shut down.
     func refuseAll() { for call in matches(.all) { call.refuse() } }
 
+    /// Copies the list under the lock and filters the copy outside it.
     private func matches(_ kind: RequestSelection.Kind) -> [Call] {
         let all = state.withLock { state in state.first.map { Array(sequence(first: $0, next: \.next)) } ?? [] }
         return all.filter { $0.matches(kind) && !$0.isCancelled }

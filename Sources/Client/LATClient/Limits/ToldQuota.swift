@@ -41,7 +41,7 @@ enum QuotaFields {
         guard let form = forms.first(where: { headers.contains($0.remaining) && headers.contains($0.reset) }) else {
             return []
         }
-        let now = headers.date ?? date()
+        let now = headers.date.map { Int64($0.timeIntervalSince1970) } ?? date()
         guard let remaining = headers[form.remaining].flatMap(count),
             let reset = headers[form.reset].flatMap({ wait($0, now) })
         else { return [] }

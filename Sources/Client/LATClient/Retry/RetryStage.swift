@@ -218,12 +218,8 @@ extension HTTPResponse {
     ///
     /// - Parameter date: the seconds since 1970.
     package func retryAfter(at date: Int64) -> Duration? {
-        headers["Retry-After"].flatMap { RetryAfter.wait($0, now: headers.date ?? date) }
+        headers["Retry-After"].flatMap {
+            RetryAfter.wait($0, now: headers.date.map { Int64($0.timeIntervalSince1970) } ?? date)
+        }
     }
-}
-
-extension HTTPHeaders {
-    /// The field `Date` in seconds since 1970. Other times of a response count from it, because the clock of this machine may be
-    /// wrong.
-    var date: Int64? { self["Date"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) } }
 }

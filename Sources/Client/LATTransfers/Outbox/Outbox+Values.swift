@@ -10,8 +10,8 @@ extension Outbox {
         public var limit = 4
         /// The largest number of entries, dead letters included. Default 100,000.
         public var maxCount = 100_000
-        /// The largest number of bytes of all entries with their bodies and the answers that are kept. Files that an entry only refers to do not count. Default
-        /// 1 GiB.
+        /// The largest number of bytes of all entries with their bodies and the answers that are kept. Files that an entry only
+        /// refers to do not count. Default 1 GiB.
         public var maxSize: Int64 = 1 << 30
         /// The longest wait after the first failure of an entry; it doubles with each further one. Default 1 s.
         public var firstWait = Duration.seconds(1)

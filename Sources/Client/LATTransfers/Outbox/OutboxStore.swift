@@ -253,7 +253,7 @@ final class OutboxStore {
     /// - Returns: what to tell; `nil` when another process did it.
     func replaceDamaged(_ error: NetworkError) throws(NetworkError) -> NetworkError? {
         // What can be moved from the log into the file is easier to read there.
-        emptyLog()
+        connection.emptyLog()
         let cause = SQLiteError(code: SQLiteError.corrupt, message: error.message, attempt: "using it")
         let (connection, report) = try Self.replaceDamaged(folder, lock, file, cause)
         replaceConnection(with: connection)
@@ -273,13 +273,13 @@ final class OutboxStore {
     /// Gives up the reserve, so that what has happened can be recorded on a full disk.
     func releaseReserve() {
         unlink(Self.reserve(of: folder))
-        emptyLog()
+        connection.emptyLog()
         shrinkFile(from: 64)
     }
 
     /// Frees the room that the store holds and does not need.
     func makeRoom() {
-        if emptyLog() { return shrinkFile(from: 64) }
+        if connection.emptyLog() { return shrinkFile(from: 64) }
         // The file may have to grow by less than what becomes free.
         releaseReserve()
         keepReserve()
@@ -293,17 +293,9 @@ final class OutboxStore {
 
     /// The bytes that are free on the disk beside those that the file may grow by when the log is emptied.
     private static func room(of folder: String) -> Int {
-        var (disk, log) = (statvfs(), stat())
-        guard statvfs(folder, &disk) == 0 else { return .max }
-        let free = Int(min(Double(disk.f_bavail) * Double(disk.f_frsize), 0x1p60))
-        // No log is as long. To look at its status makes each commit a third slower (Linux 6.18, ext4).
-        guard free < 1 << 30, stat(path(folder) + "-wal", &log) == 0 else { return free }
-        return free - Int(log.st_size)
+        let (free, log) = SQLiteConnection.room(beside: path(folder))
+        return free - log
     }
-
-    /// Returns whether everything that was in the log is in the file.
-    @discardableResult
-    private func emptyLog() -> Bool { (try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")) != nil }
 
     /// Gives the room of entries that are gone back to the disk when few others are left. SQLite itself never shrinks the file.
     ///
@@ -318,7 +310,7 @@ final class OutboxStore {
             // Another time, if another process uses it now.
             connection.waiting(atMost: .zero) {
                 try? connection.execute("VACUUM")
-                emptyLog()
+                connection.emptyLog()
             }
         }
     }

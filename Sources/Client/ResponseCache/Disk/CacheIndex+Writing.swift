@@ -257,9 +257,7 @@ extension CacheIndex {
 
     /// Checkpoints and truncates the log, as far as the disk, readers and other processes allow.
     func emptyLog() {
-        connection.waiting(atMost: .milliseconds(100)) {
-            _ = try? connection.number("PRAGMA wal_checkpoint(TRUNCATE)")
-        }
+        connection.waiting(atMost: .milliseconds(100)) { _ = connection.emptyLog() }
     }
 
     // MARK: Bookkeeping

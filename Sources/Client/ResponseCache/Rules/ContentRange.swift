@@ -133,7 +133,7 @@ package enum ContentValidator: Hashable, Sendable {
             return
         }
         guard let modified = headers["Last-Modified"], let then = HTTPDate.parse(modified),
-            let now = headers["Date"].flatMap(HTTPDate.parse), now.timeIntervalSince(then) >= 60
+            let now = headers.date, now.timeIntervalSince(then) >= 60
         else { return nil }
         self = .modified(modified)
     }

@@ -16,7 +16,7 @@ package struct Freshness: Hashable, Sendable {
     package var staleness: Double { max(0, age - lifetime) }
 
     package init(of entry: CacheEntry, control: CacheControl, at now: Date) {
-        let date = entry.headers["Date"].flatMap(HTTPDate.parse)
+        let date = entry.headers.date
         let response = entry.responseTime.timeIntervalSince1970
         // Date has whole seconds, so the response time is rounded down before the comparison.
         let apparent = date.map { max(0, response.rounded(.down) - $0.timeIntervalSince1970) } ?? 0

@@ -55,7 +55,7 @@ package enum ValidationRule {
         guard let since = request.headers["If-Modified-Since"].flatMap(HTTPDate.parse) else { return .unknown }
         let changed =
             entry.headers["Last-Modified"].flatMap(HTTPDate.parse)
-            ?? entry.headers["Date"].flatMap(HTTPDate.parse) ?? entry.responseTime
+            ?? entry.headers.date ?? entry.responseTime
         return changed <= since ? .notModified : .modified
     }
 

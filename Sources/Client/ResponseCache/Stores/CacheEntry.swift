@@ -145,7 +145,7 @@ extension CacheEntry {
     static let variantLimit = 64
 
     /// When the origin made the response, by the origin's clock (`Date`); `nil` without that field.
-    package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
+    package var originTime: Date? { headers.date }
 
     /// Whether the response was made after another one: by the origin's clock if both times are known and differ, since the
     /// clocks of the receiving machines may differ, else by the times at which the responses were received.

@@ -17,7 +17,9 @@ enum DownloadFiles {
     ) throws(NetworkError) {
         do throws(SystemError) {
             try AtomicFile.write(
-                data, to: path, isShared: false, replaces: replaces, followsLinks: false, synchronizes: synchronizes)
+                data, to: path, isShared: false, replaces: replaces, followsLinks: false, synchronizes: synchronizes,
+                // An older journal is right, too, and they are written often.
+                synchronizesName: false)
         } catch {
             throw system("written", path, error.code)
         }

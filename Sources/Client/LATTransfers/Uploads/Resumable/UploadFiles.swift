@@ -81,6 +81,7 @@ final class UploadFiles: Sendable {
         do throws(NetworkError) { try DownloadFiles.write(data, to: journalPath) } catch {
             throw Self.placed(error, isBeside)
         }
+        AtomicFile.synchronizeFolder(PathParts(journalPath).folder)
     }
 
     func removeJournal() { AtomicFile.remove(journalPath) }
