@@ -49,7 +49,7 @@ import Testing
     @Test func cancelledUploadIsContinued() async throws {
         let fixture = try UploadFixture(size: 4 << 20)
         let server = try await TusServer(fixture.served)
-        let first = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        let first = manager.upload(slowly(server.url, fixture.path, rate: 1 << 17), resumable: .tus(partSize: 1 << 20))
         await first.reach(2 << 20)
         first.cancel(keepingProgress: true)
         let error = await failure { try await first.value }
@@ -112,7 +112,7 @@ import Testing
     @Test func cancelledUploadIsRemoved() async throws {
         let fixture = try UploadFixture(size: 4 << 20)
         let server = try await TusServer(fixture.served)
-        let upload = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        let upload = manager.upload(slowly(server.url, fixture.path, rate: 1 << 17), resumable: .tus(partSize: 1 << 20))
         await upload.reach(1 << 20)
         upload.cancel()
         #expect(await failure { try await upload.value }?.kind == .cancelled)
@@ -123,7 +123,7 @@ import Testing
     @Test func changedFileStartsOver() async throws {
         let fixture = try UploadFixture(size: 4 << 20)
         let server = try await TusServer(fixture.served)
-        let first = manager.upload(slowly(server.url, fixture.path), resumable: .tus(partSize: 1 << 20))
+        let first = manager.upload(slowly(server.url, fixture.path, rate: 1 << 17), resumable: .tus(partSize: 1 << 20))
         await first.reach(2 << 20)
         first.cancel(keepingProgress: true)
         _ = await failure { try await first.value }
