@@ -167,6 +167,26 @@ import Testing
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachePartition = "ada" }
         #expect(try await get(manager, server.url()).text == "1")
+        // Nor does a call that would not have come there.
+        var request = HTTPRequest("GET", server.url("/a"))
+        for (limit, source) in [(nil, .network), (0, nil), (1, .memoryCache)] as [(Int?, HTTPResponse.Source?)] {
+            request.redirects = limit.map { .follow(limit: $0) } ?? RedirectPolicy.none
+            let found = try? await manager.send(request).source
+            #expect(found == source)
+        }
+    }
+
+    /// What a redirect depends on, its target need not name.
+    @Test func fieldsOfRedirectsSelectTheResponse() async throws {
+        let server = try MockServer()
+        server.route("GET", "/") { .redirect(to: "/" + ($0.headers["Lang"] ?? "")).header("Vary", "Lang, *") }
+        for language in ["/de", "/en"] { server.route("GET", language) { _ in .text(language) } }
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        for language in ["de", "en", "de"] {
+            let response = try await manager.startRequest("GET", server.url("/"), headers: ["Lang": language])
+            #expect(response.text == "/" + language)
+        }
+        #expect(server.requestCount == 4)
         manager.cache.partition = "bob"
         #expect(try await get(manager, server.url()).text == "2")
         manager.cache.partition = "ada"

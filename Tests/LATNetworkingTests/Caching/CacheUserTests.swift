@@ -99,4 +99,20 @@ import Testing
         }
         await manager.shutdown()
     }
+
+    /// A redirect for one user may lead to an address whose response says `public`, such as a signed one of a CDN.
+    @Test(arguments: [CachePolicy.cacheElseNetwork(.forever), .networkElseCache, .cacheOnly])
+    func publicTargetOfARedirectIsNotForAll(policy: CachePolicy) async throws {
+        let server = try MockServer()
+        server.route("GET", "/file") { $0.headers["Authorization"] == "ada" ? .redirect(to: "/signed") : .status(401) }
+        server.route("GET", "/signed") { _ in .text("secret").header("Cache-Control", "public, max-age=3600") }
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        func get(_ user: String?, _ policy: CachePolicy) async throws -> String? {
+            let headers: HTTPHeaders = user.map { ["Authorization": $0] } ?? [:]
+            return try await manager.startRequest("GET", server.url("/file"), cache: policy, headers: headers).text
+        }
+        #expect(try await get("ada", .writeOnly) == "secret")
+        for user in [nil, "bob"] { #expect(await failure { try await get(user, policy) } != nil) }
+        #expect(try await get("ada", .cacheOnly) == "secret")
+    }
 }

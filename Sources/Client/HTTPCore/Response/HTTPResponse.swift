@@ -60,6 +60,11 @@ public struct HTTPResponse: Sendable {
         get { facts.standsInFor }
         set { change { $0.standsInFor = newValue } }
     }
+    /// The values of `Vary` of the redirects that were followed.
+    package var redirectsVary: [String] {
+        get { facts.redirectsVary }
+        set { change { $0.redirectsVary = newValue } }
+    }
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
     package var coding: CodingRules? {
         get { facts.coding }
@@ -104,6 +109,7 @@ public struct HTTPResponse: Sendable {
         var connection: ConnectionFacts?
         var attempts = 1
         var standsInFor: NetworkError?
+        var redirectsVary: [String] = []
         var coding: CodingRules?
         var requestMethod: HTTPMethod?
         var partFault: String?
@@ -119,6 +125,7 @@ public struct HTTPResponse: Sendable {
             (output, connection, attempts) = (other.output, other.connection, other.attempts)
             (standsInFor, coding, requestMethod) = (other.standsInFor, other.coding, other.requestMethod)
             (partFault, bodyEnd, comparedDigest) = (other.partFault, other.bodyEnd, other.comparedDigest)
+            redirectsVary = other.redirectsVary
         }
     }
 

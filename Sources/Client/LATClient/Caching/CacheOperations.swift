@@ -280,7 +280,7 @@ struct CacheOperations: Sendable {
         }
         let varyFields =
             policy == .http
-            ? VaryRule.fields(of: response.headers) : TimeToLiveRule.varyFields(of: response.headers)
+            ? VaryRule.fields(of: response.headers) : TimeToLiveRule.varyFields(of: response)
         guard let behind = storage.behind,
             var entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,

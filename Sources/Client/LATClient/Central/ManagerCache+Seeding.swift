@@ -24,7 +24,7 @@ extension CacheOperations {
             guard
                 let made = StoredResponseCoding.entry(
                     response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                    varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
+                    varyFields: TimeToLiveRule.varyFields(of: response), requestTime: now, responseTime: now,
                     ticket.mode)
             else { throw CacheRefusal.noKey }
             entry = made

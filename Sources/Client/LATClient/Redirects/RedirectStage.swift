@@ -27,6 +27,7 @@ struct RedirectStage: Stage {
         var response = first
         var request = request
         var hops: [HTTPResponse.Redirect] = []
+        var vary: [String] = []
         // The time that is left. Waiting for a free connection does not count.
         var left = request.timeout ?? (request.streamsBody == true ? nil : timeout)
         left? -= Self.duration(of: response)
@@ -41,6 +42,7 @@ struct RedirectStage: Stage {
                 guard hops.count < limit else { throw tooMany(limit, hops, request, head) }
                 guard let following = try await decide(proposed, rule, hops, request, head, chain.call) else { break }
                 hops.append(.init(url: response.url, status: response.status))
+                vary += response.headers[values: "Vary"]
                 response.body.abandon()
                 request = following
                 if let left {
@@ -58,6 +60,7 @@ struct RedirectStage: Stage {
             throw error
         }
         response.redirects = hops
+        if !vary.isEmpty { response.redirectsVary = vary }
         return response
     }
 

@@ -17,7 +17,8 @@ public enum CacheMiss: Error, Hashable {
     case otherCredentials
     /// A newer response to the same request is stored.
     case older
-    /// The stored response is the last of a chain of redirects and does not answer the first hop.
+    /// The stored response is the last of a chain of redirects and does not answer the first hop, or the call does not follow so
+    /// many.
     case redirected
     /// The rules of this policy would not have stored the response.
     case refused(CacheRefusal)

@@ -17,7 +17,9 @@ package enum StoredResponseCoding {
         _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,
         primary: String, varyFields: [String], requestTime: Date, responseTime: Date, _ mode: CacheMode = .private
     ) -> CacheEntry? {
-        let varyFields = identity.varyFields(varyFields, of: response.headers, mode)
+        // `public` of the last hop says nothing of the redirects, which may have been for one user.
+        let said = response.redirects.isEmpty ? response.headers : HTTPHeaders()
+        let varyFields = identity.varyFields(varyFields, of: said, mode)
         guard let variant = VaryRule.variant(varyFields, of: request, identity) else { return nil }
         var headers = StorageRule.storedHeaders(response.headers, mode)
         if response.version != .http1_1 { headers.append(versionField, response.version.rawValue) }
@@ -44,6 +46,8 @@ package enum StoredResponseCoding {
 
     /// Whether an entry's response came from the requested URL itself, without redirects.
     package static func isSingleHop(_ entry: CacheEntry) -> Bool { !entry.headers.contains(urlField) }
+
+    static func redirectCount(of entry: CacheEntry) -> Int { entry.headers[values: redirectField].count }
 
     /// The response that was stored, without its body.
     package static func response(_ entry: CacheEntry, to request: HTTPRequest) -> HTTPResponse {

@@ -56,7 +56,9 @@ package enum TimeToLiveRule {
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
     ) -> CacheEntry? {
-        entries.first { isStorable(status: $0.status) && VaryRule.selects($0, for: request, identity) }
+        entries.first {
+            isStorable(status: $0.status) && VaryRule.selects($0, for: request, identity) && follows(request, $0)
+        }
     }
 
     /// Whether a response is a complete success: 2xx, but not 206.
@@ -67,10 +69,48 @@ package enum TimeToLiveRule {
         return ContentRange.isPart(status: response.status, response.headers) ? .incomplete : nil
     }
 
-    /// The fields that distinguish variants. `Vary: *` is ignored, since the app has said that responses may be reused.
-    package static func varyFields(of headers: HTTPHeaders) -> [String] {
-        let fields = VaryRule.fields(of: headers)
-        return VaryRule.matchesNothing(fields) ? [] : fields
+    /// The fields that distinguish variants, also those of the redirects that led to the response. `Vary: *` is ignored, since the
+    /// app has said that responses may be reused.
+    package static func varyFields(of response: HTTPResponse) -> [String] {
+        let fields = VaryRule.fields(of: response.headers)
+        let redirects = response.redirectsVary.flatMap { FieldList.names($0) }
+        return Set(fields + redirects).subtracting([VaryRule.any]).sorted()
+    }
+
+    /// Whether a call follows the redirects that led to an entry.
+    private static func follows(_ request: HTTPRequest, _ entry: CacheEntry) -> Bool {
+        switch request.redirects {
+        case .automatic: true
+        case .none: StoredResponseCoding.isSingleHop(entry)
+        case .follow(let limit): StoredResponseCoding.redirectCount(of: entry) <= limit
+        }
+    }
+}
+
+/// The mark of an entry that was found expired (``CacheEntry/isExpired``), and when that was: a call that accepts older responses
+/// than the one that found it may still use it.
+package enum ExpiryMark {
+    /// A field with the time, which no field on the wire can be.
+    private static let field = ":expired"
+
+    /// Whether a lifetime that began at a time had ended when the entry was marked. Without a time the mark holds for all.
+    static func holds(on entry: CacheEntry, since start: Date, _ length: Double) -> Bool {
+        guard entry.isExpired else { return false }
+        guard let time = entry.headers[field].flatMap(Double.init) else { return true }
+        return Date(timeIntervalSinceReferenceDate: time).timeIntervalSince(start) >= length
+    }
+
+    package static func set(on entry: CacheEntry, at time: Date? = nil) -> CacheEntry {
+        var entry = entry
+        entry.isExpired = true
+        entry.headers.removeAll { $0 == field }
+        if let time { entry.headers.append(field, "\(time.timeIntervalSinceReferenceDate)") }
+        return entry
+    }
+
+    static func clear(on entry: inout CacheEntry) {
+        entry.isExpired = false
+        entry.headers.removeAll { $0 == field }
     }
 }
 

@@ -68,6 +68,9 @@ package enum VaryRule {
         guard let entry = entries.first(where: { TimeToLiveRule.isStorable(status: $0.status) }) else {
             return entries.first.map { .refused(.status($0.status)) } ?? .nothingStored
         }
+        if selects(entry, for: request, identity) {
+            return StoredResponseCoding.isSingleHop(entry) ? .older : .redirected
+        }
         return difference(of: request, identity, from: entry)
     }
 
