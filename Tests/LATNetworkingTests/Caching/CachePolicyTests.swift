@@ -85,6 +85,24 @@ import Testing
         #expect(try await get(manager, server.url()).source == .network)
     }
 
+    /// A call that accepts only a young response does not expire it for those that accept an older one.
+    @Test(arguments: [CachePolicy.cacheElseNetwork(.fixed(.seconds(300))), .http])
+    func shortTimeToLiveExpiresNothingForOthers(policy: CachePolicy) async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=300"])
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(policy, clock) { $0.retries = 0 }
+        #expect(try await get(manager, server.url()).text == "1")
+        clock.advance(by: 60)
+        server.fallback { _ in .status(503) }
+        let short = CachePolicy.cacheElseNetwork(.fixed(.seconds(5)))
+        #expect(await failure { try await get(manager, server.url(), short) }?.kind == .httpStatus)
+        #expect(try await get(manager, server.url()).source == .memoryCache)
+        // Of the short one it stays expired when the clock is set back.
+        clock.advance(by: -58)
+        #expect(await failure { try await get(manager, server.url(), short) }?.kind == .httpStatus)
+        #expect(try await get(manager, server.url()).source == .memoryCache)
+    }
+
     @Test func onlySuccessesAreStored() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
@@ -149,24 +167,6 @@ import Testing
         #expect(server.requestCount == 2)
         // The entry is not the response of `/a` itself, so `.http` does not use it.
         #expect(try await get(manager, server.url("/a"), .http).source == .network)
-    }
-
-    @Test func parameterOrderDoesNotChangeTheKey() async throws {
-        let server = try MockServer.counting()
-        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
-            $0.volatileParameters = ["nonce"]
-        }
-        #expect(try await get(manager, server.url("/?a=1&b=2&nonce=x")).text == "1")
-        #expect(try await get(manager, server.url("/?b=2&nonce=y&a=1#part")).text == "1")
-        #expect(try await get(manager, server.url("/?b=2&a=2")).text == "2")
-        #expect(try await get(manager, server.url("/?a=1&a=2")).text == "3")
-        #expect(try await get(manager, server.url("/?a=2&a=1")).text == "4")
-    }
-
-    @Test func partitionsDoNotShareEntries() async throws {
-        let server = try MockServer.counting()
-        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachePartition = "ada" }
-        #expect(try await get(manager, server.url()).text == "1")
         // Nor does a call that would not have come there.
         var request = HTTPRequest("GET", server.url("/a"))
         for (limit, source) in [(nil, .network), (0, nil), (1, .memoryCache)] as [(Int?, HTTPResponse.Source?)] {
@@ -187,6 +187,24 @@ import Testing
             #expect(response.text == "/" + language)
         }
         #expect(server.requestCount == 4)
+    }
+
+    @Test func parameterOrderDoesNotChangeTheKey() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.volatileParameters = ["nonce"]
+        }
+        #expect(try await get(manager, server.url("/?a=1&b=2&nonce=x")).text == "1")
+        #expect(try await get(manager, server.url("/?b=2&nonce=y&a=1#part")).text == "1")
+        #expect(try await get(manager, server.url("/?b=2&a=2")).text == "2")
+        #expect(try await get(manager, server.url("/?a=1&a=2")).text == "3")
+        #expect(try await get(manager, server.url("/?a=2&a=1")).text == "4")
+    }
+
+    @Test func partitionsDoNotShareEntries() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cachePartition = "ada" }
+        #expect(try await get(manager, server.url()).text == "1")
         manager.cache.partition = "bob"
         #expect(try await get(manager, server.url()).text == "2")
         manager.cache.partition = "ada"

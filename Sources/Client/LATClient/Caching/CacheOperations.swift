@@ -256,11 +256,10 @@ struct CacheOperations: Sendable {
     /// of which cookies are a part, are not those that were sent.
     static func isFromElsewhere(_ call: Call) -> Bool { call.sent.addressIndex != nil }
 
-    /// Marks an entry as expired, so that it stays expired when the clock is set back.
+    /// Marks an entry as expired for every call.
     func markExpired(_ entry: CacheEntry) async {
-        guard !entry.isExpired else { return }
-        var expired = entry
-        expired.isExpired = true
+        let expired = ExpiryMark.set(on: entry)
+        guard !entry.isExpired || expired.headers != entry.headers else { return }
         await storage.behind?.update(expired)
     }
 

@@ -92,10 +92,9 @@ struct CacheStage: Stage {
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive,
         _ call: Call, _ urgency: WriteBehind.Urgency = .optional
     ) async throws -> HTTPResponse? {
-        switch TimeToLiveRule.find(
-            request, ticket.identity, among: await operations.entries(ticket, urgency), within: timeToLive,
-            at: operations.storage.now())
-        {
+        let entries = await operations.entries(ticket, urgency)
+        let now = operations.storage.now()
+        switch TimeToLiveRule.find(request, ticket.identity, among: entries, within: timeToLive, at: now) {
         case .usable(let entry):
             let response = try await operations.response(
                 entry, to: request, isStale: false, timeToLive: timeToLive, urgency)
@@ -109,7 +108,9 @@ struct CacheStage: Stage {
         case .unusable where urgency == .required: return nil
         case .unusable(let miss, let expired):
             note(.fetches(miss), call)
-            if let expired { await operations.markExpired(expired) }
+            if let expired = expired.flatMap({ TimeToLiveRule.marked($0, timeToLive, at: now) }) {
+                await operations.storage.behind?.update(expired)
+            }
             return nil
         }
     }

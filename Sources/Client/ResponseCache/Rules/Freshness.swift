@@ -23,9 +23,11 @@ package struct Freshness: Hashable, Sendable {
         let delay = max(0, entry.responseTime.timeIntervalSince(entry.requestTime))
         let corrected = Self.ageField(of: entry.headers) + delay
         let resident = now.timeIntervalSince(entry.responseTime)
-        age = max(apparent, corrected) + max(0, resident)
-        suspicion = resident < 0 ? .fromTheFuture : entry.isExpired ? .markedExpired : nil
+        let initial = max(apparent, corrected)
+        age = initial + max(0, resident)
         lifetime = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
+        let isMarked = ExpiryMark.holds(on: entry, since: entry.responseTime.addingTimeInterval(-initial), lifetime)
+        suspicion = resident < 0 ? .fromTheFuture : isMarked ? .markedExpired : nil
     }
 
     /// The first member of `Age` in seconds, 0 when it is missing or not a number (§5.1).

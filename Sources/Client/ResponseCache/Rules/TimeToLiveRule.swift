@@ -32,7 +32,18 @@ package enum TimeToLiveRule {
         guard start <= now else { return .fromTheFuture }
         let over = now.timeIntervalSince(start) - length
         if over >= 0 { return .expired(seconds: over) }
-        return entry.isExpired ? .markedExpired : nil
+        return ExpiryMark.holds(on: entry, since: start, length) ? .markedExpired : nil
+    }
+
+    /// The entry with a mark that its time to live has ended, so that it stays expired when the clock is set back; `nil` if it
+    /// has not ended, or has such a mark.
+    package static func marked(
+        _ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date
+    ) -> CacheEntry? {
+        guard case .expired? = miss(entry, timeToLive, at: now), let (start, length) = life(of: entry, timeToLive),
+            !ExpiryMark.holds(on: entry, since: start, length)
+        else { return nil }
+        return ExpiryMark.set(on: entry, at: now)
     }
 
     /// The start of an entry's time to live and its length in seconds; `nil` when the time to live has no end.

@@ -74,7 +74,7 @@ package enum ValidationRule {
         entry.requestTime = requestTime
         entry.responseTime = responseTime
         entry.lastUse = responseTime
-        entry.isExpired = false
+        ExpiryMark.clear(on: &entry)
         // Age belongs to the response that carried it.
         entry.headers.removeAll { $0.equalsIgnoringASCIICase("Age") }
         var updates = StorageRule.storedHeaders(headers, mode)
