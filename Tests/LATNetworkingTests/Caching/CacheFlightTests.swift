@@ -80,6 +80,30 @@ import Testing
         _ = await leader.result
     }
 
+    /// A follower whose own timeout passes first may use a stale response, as if it had sent the request itself.
+    @Test(arguments: [true, false]) func lateFollowerGetsTheStaleResponse(isAllowed: Bool) async throws {
+        let (server, clock) = (try MockServer(), TestClock())
+        let control = isAllowed ? "max-age=1, stale-if-error=600" : "max-age=1"
+        server.enqueue(.text("old").header("Cache-Control", control), .text("never").stalling(.start))
+        let manager = try CentralRequestManager.caching(.http, clock) { $0.retries = 0 }
+        let url = server.url()
+        _ = try await manager.startRequest("GET", url)
+        clock.advance(by: 60)
+        let leader = Task { try await manager.startRequest("GET", url) }
+        try await server.waitForRequests(2)
+        let result = await Task { try await manager.startRequest("GET", url, timeout: .milliseconds(50)) }.result
+        let statistics = manager.cache.statistics
+        if isAllowed {
+            let stale = try result.get()
+            #expect(stale.text == "old" && stale.source == .stale && statistics.stale == 1)
+        } else {
+            #expect(throws: NetworkError.self) { try result.get() }
+            #expect(statistics.misses == 2)
+        }
+        leader.cancel()
+        _ = await leader.result
+    }
+
     @Test func followerOfACustomTransportHasItsTimeout() async throws {
         let transport = HeldTransport()
         let manager = try CentralRequestManager.caching(.http) { $0.transport = transport }

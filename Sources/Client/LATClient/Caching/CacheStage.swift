@@ -82,6 +82,8 @@ struct CacheStage: Stage {
                     }
                     return (stored, false)
                 }
+            } standIn: { _ in
+                try await usable(request, ticket, timeToLive, chain.call, .required)
             }
             if let fetched { return fetched }
         }
@@ -187,11 +189,13 @@ extension CacheOperations {
     ///   - options: What the request may do. A wait or a repeated look-up changes it.
     ///   - ended: ``FlightTable/endedCount`` before the look-up.
     ///   - look: Repeats the look-up after another lease holder has fetched the response.
+    ///   - standIn: A stored response for a failure of the network: the request's own timeout while it waits for another.
     /// - Returns: `nil` to look up again: another request with the same key has ended.
     func fetchOnce(
         _ request: HTTPRequest, _ ticket: Ticket, _ call: Call, _ options: inout FlightTable.Options,
         since ended: UInt64,
-        look: () async throws -> HTTPResponse?, fetch: (Ticket) async throws -> Fetched
+        look: () async throws -> HTTPResponse?, fetch: (Ticket) async throws -> Fetched,
+        standIn: (NetworkError) async throws -> HTTPResponse?
     ) async throws -> HTTPResponse? {
         guard options.mayWait else { return try await counted { try await fetch(ticket) }.response }
         switch flights.join(ticket.flight, since: options.mayLookAgain ? ended : nil) {
@@ -204,8 +208,15 @@ extension CacheOperations {
         case .alone:
             return try await flights.lead(ticket.flight, nil) { try await counted { try await fetch(ticket) } }
         case .follow(let flight):
-            options.mayWait = try await FlightTable.follow(flight, request, call, timeout, limits)
-            return nil
+            do {
+                options.mayWait = try await FlightTable.follow(flight, request, call, timeout, limits)
+                return nil
+            } catch let error as NetworkError where Self.isNetworkFailure(error) {
+                return try await counted {
+                    guard let stored = try await standIn(error) else { throw error }
+                    return (stored, false)
+                }.response
+            }
         }
     }
 

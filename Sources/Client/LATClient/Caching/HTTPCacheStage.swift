@@ -89,6 +89,8 @@ struct HTTPCacheStage: Stage {
                 try await answer(to: request, ticket, chain)
             } fetch: {
                 try await exchange(forward, request, $0, chain)
+            } standIn: {
+                try await standIn(for: $0, forward, request, ticket, chain)
             }
             if let fetched { return fetched }
         }
