@@ -67,6 +67,25 @@ struct CacheOrderTests {
         }
     }
 
+    /// A 304 may say that the response, or a field of it, is for one user.
+    @Test(arguments: ["private", "private=\"A\"", "Set-Cookie"])
+    func personalUpdateIsNotShared(_ text: String) async throws {
+        try await Self.withTiers { _, mine, others async throws in
+            #expect(try await Self.isStored(Self.fetched(), by: mine))
+            var entry = try #require(await mine.entries(for: "k").first)
+            if text == "Set-Cookie" {
+                entry.headers[text] = "session=1"
+            } else {
+                entry.headers["Cache-Control"] = "max-age=600, \(text)"
+                entry.headers["A"] = "1"
+            }
+            let isShared = text.contains("A")
+            #expect(try await mine.update(entry) == isShared)
+            let found = try await others.entries(for: "k")
+            #expect(found.count == (isShared ? 1 : 0) && found.first?.headers["A"] == nil)
+        }
+    }
+
     @Test func answerFetchedBeforeARestartIsNotStoredAfterIt() async throws {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { fleet in

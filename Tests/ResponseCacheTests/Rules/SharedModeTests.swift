@@ -106,6 +106,29 @@ import Testing
         }
     }
 
+    // MARK: Set-Cookie (§7.3)
+
+    /// A cookie is for the user who asked, unless the server says that the response is for all.
+    @Test func cookiesOfOneUserAreNotShared() throws {
+        func stored(_ control: String, _ mode: CacheMode) -> CacheEntry? {
+            cache.entry(["Cache-Control": control, "Set-Cookie": "session=1"], mode)
+        }
+        #expect(stored("max-age=60", .shared) == nil && stored("max-age=60, must-revalidate", .shared) == nil)
+        for control in ["public, max-age=60", "s-maxage=60"] { #expect(stored(control, .shared) != nil) }
+        // An entry that a private cache stored is not used either.
+        let own = try #require(stored("max-age=60", .private))
+        #expect(cache.answer(own, .private) != nil && cache.answer(own, .shared) == nil)
+    }
+
+    @Test func confirmationSharesNoFieldsOfOneUser() throws {
+        let entry = try #require(cache.entry(["Cache-Control": "max-age=60", "ETag": "\"a\"", "A": "1"], .shared))
+        let personal: HTTPHeaders = ["Cache-Control": #"max-age=60, private="a""#, "A": "2", "Set-Cookie": "session=1"]
+        let confirmed = ValidationRule.freshened(
+            entry, by: personal, requestTime: cache.start, responseTime: cache.start, .shared)
+        #expect(!confirmed.headers.contains("A") && !confirmed.headers.contains("Set-Cookie"))
+        #expect(cache.answer(confirmed, .shared) != nil)
+    }
+
     // MARK: Heuristics (§4.2.2)
 
     @Test(arguments: CacheMode.allCases) func heuristicAppliesWithoutExplicitFreshness(mode: CacheMode) throws {

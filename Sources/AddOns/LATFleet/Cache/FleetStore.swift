@@ -223,6 +223,13 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
         }
         guard let id else { return false }
         let version = entry.version.map { FleetEntryHead.text($0) } ?? ""
+        // A 304 may have made it the response of one user.
+        guard FleetWriter.isForMany(entry) else {
+            _ = try await remove(.key(entry.key))
+            return false
+        }
+        var entry = entry
+        if entry.partition == nil { StorageRule.removePersonalFields(&entry.headers, .shared) }
         let keys = [coding.entryKey(entry.key.primary), coding.rulesKey] + coding.generationKeys(of: entry)
         let arguments: [RedisArgument] = [
             .text(coding.variantField(entry.key.variant)), .text(version), .text("\(UInt64.random(in: 1 ... .max))"),

@@ -50,7 +50,7 @@ final class FleetWriter: CacheWriter {
         guard !entry.varyFields.contains(RequestIdentity.field) else { return false }
         guard entry.partition == nil else { return true }
         let control = CacheControl(entry.headers, .shared)
-        return !control.isPrivate && (!control.noStore || control.mustUnderstand)
+        return !StorageRule.isPersonal(entry.headers, control) && (!control.noStore || control.mustUnderstand)
     }
 
     func append(_ data: Data) async throws {
@@ -146,10 +146,7 @@ final class FleetWriter: CacheWriter {
         let coding = store.coding
         var entry = entry
         entry.lease = nil
-        if entry.partition == nil {
-            let personal = CacheControl(entry.headers, .shared).privateFields
-            if !personal.isEmpty { entry.headers.removeAll { personal.contains($0.lowercased()) } }
-        }
+        if entry.partition == nil { StorageRule.removePersonalFields(&entry.headers, .shared) }
         let lease = self.entry.lease
         let fetch = store.fetch(of: self.entry) ?? 0...0
         let body = try inline.map { try coding.seal($0, number: 0, isLast: true, id: id) }

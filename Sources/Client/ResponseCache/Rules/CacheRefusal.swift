@@ -14,7 +14,8 @@ public enum CacheRefusal: Error, Hashable {
     case requestNoStore
     /// The response says `no-store`.
     case noStore
-    /// The response says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
+    /// The cache is shared, and the response is for one user: it says `private` (RFC 9111 §5.2.2.7), or sets a cookie and says
+    /// neither `public` nor `s-maxage`.
     case privateAnswer
     /// The request has credentials, and the response does not let a shared cache store it (RFC 9111 §3.5).
     case authorization
@@ -68,7 +69,7 @@ extension CacheRefusal: CustomStringConvertible {
         case .noKey: "the URL is not http or https, or libcrypto cannot compute its key"
         case .requestNoStore: "the request says no-store"
         case .noStore: "the response says no-store"
-        case .privateAnswer: "the response says private, and the cache is shared"
+        case .privateAnswer: "the response says private or sets a cookie, and the cache is shared"
         case .authorization: "the request has credentials, and the response does not let a shared cache store it"
         case .status(let status): "responses with status \(status) are not stored"
         case .notUnderstood(let status):

@@ -61,8 +61,7 @@ package enum StorageRule {
     private static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, _ mode: CacheMode
     ) -> CacheRefusal? {
-        // §5.2.2.7.
-        if mode == .shared, control.isPrivate { return .privateAnswer }
+        if mode == .shared, isPersonal(headers, control) { return .privateAnswer }
         if control.mustUnderstand {
             // With an understood status, must-understand overrides no-store (§5.2.2.3).
             guard StatusRule.isUnderstood(status) else { return .notUnderstood(status: status) }
@@ -81,6 +80,14 @@ package enum StorageRule {
         return isKnown ? nil : .noFreshness
     }
 
+    /// Whether a response is for the user who asked: it says `private` (§5.2.2.7), or sets a cookie. §7.3 lets a cache share that
+    /// with everybody. This one does so only if the server says that the response is for all, or what becomes of the field.
+    package static func isPersonal(_ headers: HTTPHeaders, _ control: CacheControl) -> Bool {
+        if control.isPrivate { return true }
+        guard headers.contains("Set-Cookie"), !control.isPublic, control.sharedMaxAge == nil else { return false }
+        return !(control.privateFields + control.noCacheFields).contains("set-cookie")
+    }
+
     /// Whether a body that has been read is whole: it has its announced length or, without one, its end shows it.
     package static func isComplete(_ response: HTTPResponse, byteCount: Int64, method: HTTPMethod) -> Bool {
         !response.mayBeCut && announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
@@ -97,14 +104,19 @@ package enum StorageRule {
     /// The fields that are stored: all but those of the connection (§3.1) and, in a shared cache, of `private="…"` (§5.2.2.7).
     package static func storedHeaders(_ headers: HTTPHeaders, _ mode: CacheMode = .private) -> HTTPHeaders {
         var stored = headers
-        let personal = mode == .shared ? CacheControl(headers).privateFields : []
         let named = Set(headers[values: "Connection"].flatMap { FieldList.names($0) })
         stored.removeAll { name in
             let name = name.lowercased()
-            return connectionFields.contains(name) || named.contains(name) || personal.contains(name)
-                || name.hasPrefix(":")
+            return connectionFields.contains(name) || named.contains(name) || name.hasPrefix(":")
         }
+        removePersonalFields(&stored, mode)
         return stored
+    }
+
+    /// Removes the fields that `private="…"` names, which only a private cache may store (§5.2.2.7).
+    package static func removePersonalFields(_ headers: inout HTTPHeaders, _ mode: CacheMode) {
+        let personal = mode == .shared ? Set(CacheControl(headers).privateFields) : []
+        if !personal.isEmpty { headers.removeAll { personal.contains($0.lowercased()) } }
     }
 
     /// The fields of a single connection (RFC 9110 §7.6.1, RFC 9111 §3.1).

@@ -82,8 +82,10 @@ package enum ValidationRule {
         let hasTag = entry.headers.contains("ETag")
         updates.removeAll { name in
             keptFields.contains(name.lowercased()) || hasTag && name.equalsIgnoringASCIICase("ETag")
+                || mode == .shared && name.equalsIgnoringASCIICase("Set-Cookie")
         }
         entry.headers.merge(updates)
+        StorageRule.removePersonalFields(&entry.headers, mode)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }
         if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http, mode) }
         entry.tags =
