@@ -84,6 +84,26 @@ import Testing
             StorageRule.refusal(ofPart: part(2..<6), to: cache.request(["Cache-Control": "no-store"])) != nil)
     }
 
+    /// `Content-Digest` and `Content-MD5` are those of the content of one message (RFC 9530 §2), so they leave with it.
+    @Test func digestsOfOneMessageStayWithIt() throws {
+        let own: HTTPHeaders = ["ETag": Self.tag, "Content-Digest": "sha-256=:AA==:", "Content-MD5": "AA=="]
+        var whole = try #require(
+            cache.entry(own.merging(["Cache-Control": "max-age=60", "Repr-Digest": "sha-256=:BB==:"])))
+        whole.bodyByteCount = 10
+        func names(_ asked: HTTPHeaders) throws -> Set<String> {
+            let answer = try #require(cache.answer(whole, asked: asked))
+            let response = StoredResponseCoding.response(answer, to: cache.request(asked))
+            return Set(response.headers.map(\.name).filter { $0.contains("Digest") || $0.contains("MD5") })
+        }
+        #expect(try names([:]) == ["Content-Digest", "Content-MD5", "Repr-Digest"])
+        #expect(try names(["Range": "bytes=2-5"]) == ["Repr-Digest"])
+        #expect(try names(["If-None-Match": Self.tag]) == ["Repr-Digest"])
+        // Joined parts have none.
+        let first = try kept(part(0..<4, own))
+        #expect(first.headers["Content-Digest"] != nil)
+        #expect(try kept(part(4..<10, own), with: first).headers["Content-Digest"] == nil)
+    }
+
     // MARK: Joining
 
     @Test func partsOfTheSameStrongValidatorAreJoined() throws {

@@ -48,8 +48,10 @@ package struct JoinedParts: Sendable {
         before = 0..<old.byteCount(before: received.lowerBound)
         after = old.byteCount(before: received.upperBound)..<old.ranges.count
         // The new fields replace the stored ones (§3.4).
-        describe(
-            ValidationRule.freshened(kept, by: response.headers, requestTime: time, responseTime: time).headers)
+        let whole = ValidationRule.freshened(kept, by: response.headers, requestTime: time, responseTime: time)
+        var headers = whole.headers
+        headers.removeAll { RangeRule.contentFields.contains($0.lowercased()) }
+        describe(headers)
     }
 
     private mutating func describe(_ headers: HTTPHeaders) {
@@ -148,8 +150,13 @@ package enum RangeRule {
         [200, 206].contains(entry.status) && !entry.headers.contains("Content-Encoding")
     }
 
+    /// The fields about the content of one message, which those of another part, and of a response without content, do not
+    /// have (RFC 9530 §2, RFC 1864).
+    static let contentFields: Set<String> = ["content-digest", "content-md5"]
+
     package static func headers(_ headers: HTTPHeaders, part: Range<Int64>, of byteCount: Int64) -> HTTPHeaders {
         var headers = headers
+        headers.removeAll { contentFields.contains($0.lowercased()) }
         headers["Content-Range"] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(byteCount)"
         headers["Content-Length"] = "\(part.count)"
         return headers

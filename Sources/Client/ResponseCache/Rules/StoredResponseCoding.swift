@@ -85,7 +85,9 @@ package enum StoredResponseCoding {
         case .notModified:
             response.status = 304
             response.reason = "Not Modified"
-            response.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
+            response.headers.removeAll {
+                $0.equalsIgnoringASCIICase("Content-Length") || RangeRule.contentFields.contains($0.lowercased())
+            }
         case .part(let part, let byteCount, _):
             response.status = 206
             response.reason = "Partial Content"
