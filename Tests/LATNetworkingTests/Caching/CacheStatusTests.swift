@@ -79,6 +79,21 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url("/a")).headers["Cache-Status"] == nil)
     }
 
+    /// A request that was sent is no hit (RFC 9211 §2.1).
+    @Test func responseInsteadOfAFailureIsNoHit() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.caching(.http, clock) { ($0.cacheStatus, $0.retries) = ("app", 0) }
+        server.enqueue(.text("a").header("Cache-Control", "max-age=1, stale-if-error=60"), .status(503))
+        func get() async throws -> String? {
+            try await manager.startRequest("GET", server.url("/a")).headers["Cache-Status"]
+        }
+        _ = try await get()
+        clock.advance(by: 11)
+        #expect(try await get() == "\"app\";fwd=stale;fwd-status=503;ttl=-10")
+        server.stop()
+        #expect(try await get() == "\"app\";fwd=stale;ttl=-10")
+    }
+
     @Test func reasonsAreThoseOfTheStandard() {
         func forward(_ verdict: CacheExplanation.Verdict) -> String? {
             CacheDecision.status(200, .network, verdict, remaining: nil, "app").forward

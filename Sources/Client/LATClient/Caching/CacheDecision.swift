@@ -15,17 +15,21 @@ final class CacheDecision: Sendable {
     /// The response with this cache's member of `Cache-Status` after those of other caches (RFC 9211 §2).
     func marked(_ response: HTTPResponse, by name: String) -> HTTPResponse {
         let (verdict, remaining) = last.withLock { $0 }
-        let status = Self.status(response.status, response.source, verdict, remaining: remaining, name)
+        let failure = response.standsInFor
+        let status = Self.status(
+            response.status, response.source, verdict, remaining: remaining, failure: failure, name)
         guard let field = status.field else { return response }
         var response = response
         response.headers.append("Cache-Status", field)
         return response
     }
 
-    /// - Parameter status: that of the response.
+    /// - Parameters:
+    ///   - status: that of the response.
+    ///   - failure: The failure of the network that the response stands in for.
     static func status(
         _ status: Int, _ source: HTTPResponse.Source, _ verdict: CacheExplanation.Verdict?, remaining: Double?,
-        _ name: String
+        failure: NetworkError? = nil, _ name: String
     ) -> HTTPResponse.CacheStatus {
         var result = HTTPResponse.CacheStatus(cache: name)
         switch source {
@@ -35,7 +39,9 @@ final class CacheDecision: Sendable {
                 result.detail = "only-if-cached"
                 return result
             }
-            result.isHit = true
+            // A request that was sent is no hit, whatever came of it (§2.1).
+            result.isHit = failure == nil
+            if let failure { (result.forward, result.forwardStatus) = (reason(verdict), failure.response?.status) }
             result.timeToLive = remaining.flatMap { Int(exactly: $0.rounded(.down)) }
         case .revalidated:
             result.forward = reason(verdict)
