@@ -183,4 +183,16 @@ struct HTTPHeadersTests {
         #expect(lines(headers) == ["B: 3", "C: 4"])
         #expect(lines(headers.merging(wire("HTTP/1.1 200 OK\r\nb: 5\r\n"))) == ["C: 4", "b: 5"])
     }
+
+    /// Some servers, and attackers, send very many lines.
+    @Test(.timeLimit(.minutes(1))) func manyLinesAreMergedAndReplaced() {
+        let many = (0..<100_000).map { HTTPHeaders.Field(name: "x-\($0)", value: "1") }
+        var headers = HTTPHeaders([HTTPHeaders.Field(name: "A", value: "1")] + many)
+        headers.merge(HTTPHeaders(many.map { HTTPHeaders.Field(name: $0.name.uppercased(), value: "2") }))
+        #expect(headers.count == 100_001 && headers["a"] == "1" && headers["x-99999"] == "2")
+        var repeated = HTTPHeaders(
+            (0..<300_000).map { HTTPHeaders.Field(name: $0 % 2 == 0 ? "A" : "B", value: "\($0)") })
+        repeated["a"] = "x"
+        #expect(repeated.count == 150_001 && repeated[values: "A"] == ["x"])
+    }
 }

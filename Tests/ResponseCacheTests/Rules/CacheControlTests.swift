@@ -66,4 +66,16 @@ import Testing
         #expect(control("stale-if-error=7, stale-while-revalidate=x").staleIfError == 7)
         #expect(control("stale-while-revalidate=x").staleWhileRevalidate == 0)
     }
+
+    /// Very many names of fields, and as many fields.
+    @Test(.timeLimit(.minutes(1))) func manyWithheldFieldsAreRemoved() throws {
+        let names = (0..<60_000).map { "x-\($0)" }
+        var headers = HTTPHeaders(names.map { ($0, "1") })
+        headers.append("Cache-Control", "max-age=60, no-cache=\"\(names.joined(separator: ","))\"")
+        let cache = RuleCache()
+        let entry = try #require(cache.entry(headers))
+        let answer = try #require(cache.answer(entry))
+        #expect(
+            StoredResponseCoding.response(answer, to: cache.request()).headers.map(\.name) == ["Cache-Control", "Age"])
+    }
 }

@@ -91,9 +91,9 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             let field = Field(name: name, value: newValue)
             if let first = fields.firstIndex(where: { $0.name.equalsIgnoringASCIICase(name) }) {
                 fields[first] = field
-                for index in (first + 1..<fields.count).reversed()
-                where fields[index].name.equalsIgnoringASCIICase(name) {
-                    fields.remove(at: index)
+                let rest = fields[(first + 1)...]
+                if rest.contains(where: { $0.name.equalsIgnoringASCIICase(name) }) {
+                    fields = fields[...first] + rest.filter { !$0.name.equalsIgnoringASCIICase(name) }
                 }
             } else {
                 fields.append(field)
@@ -194,7 +194,13 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             storage = .fields(incoming)
             return
         }
-        var merged = current.filter { field in !incoming.contains { $0.name.equalsIgnoringASCIICase(field.name) } }
+        // A set costs more than it saves unless there are many lines.
+        let names = incoming.count < 32 ? [] : Set(incoming.map { $0.name.utf8.map(lowercased) })
+        var merged = current.filter { field in
+            names.isEmpty
+                ? !incoming.contains { $0.name.equalsIgnoringASCIICase(field.name) }
+                : !names.contains(field.name.utf8.map(lowercased))
+        }
         merged.append(contentsOf: incoming)
         storage = .fields(merged)
     }

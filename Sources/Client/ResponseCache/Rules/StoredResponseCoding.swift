@@ -77,7 +77,7 @@ package enum StoredResponseCoding {
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode = .private
     ) -> HTTPResponse {
         var response = response(answer.entry, to: request)
-        let withheld = answer.control.noCacheFields + (mode == .shared ? answer.control.privateFields : [])
+        let withheld = Set(answer.control.noCacheFields + (mode == .shared ? answer.control.privateFields : []))
         if !withheld.isEmpty { response.headers.removeAll { withheld.contains($0.lowercased()) } }
         response.headers["Age"] = "\(Int64(min(answer.age, 0x1p31)))"
         switch answer.form {
