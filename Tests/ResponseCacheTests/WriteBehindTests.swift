@@ -368,6 +368,20 @@ import Testing
         #expect(behind.waitingByteCount == 0)
     }
 
+    /// A server that sends single bytes while the store is slow.
+    @Test(.timeLimit(.minutes(1))) func tinyChunksWaitTogether() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        let keeper = behind.stream(Make.entry("s"))
+        let bytes = Make.body(500_000)
+        for byte in bytes { keeper.append(Data([byte])) }
+        keeper.end(isWhole: true)
+        store.release()
+        await behind.settle()
+        #expect(try await store.memory.data("s") == bytes)
+        #expect(behind.waitingByteCount == 0)
+    }
+
     @Test func incompleteStreamIsNotStored() async throws {
         let store = HeldStore(isHeld: false)
         let behind = behind(store)

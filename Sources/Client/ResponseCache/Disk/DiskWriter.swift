@@ -109,12 +109,14 @@ final class DiskWriter: CacheWriter {
         var bytes = Data()
         if let cipher {
             // A full chunk is held back, since it may be the last one.
-            while state.plain.count > BodyCipher.chunkByteCount {
-                let chunk = Data(state.plain.prefix(BodyCipher.chunkByteCount))
+            var rest = state.plain[...]
+            while rest.count > BodyCipher.chunkByteCount {
+                let chunk = Data(rest.prefix(BodyCipher.chunkByteCount))
                 bytes.append(contentsOf: try cipher.seal(chunk, number: state.chunkNumber, isLast: false))
                 state.chunkNumber += 1
-                state.plain = Data(state.plain.dropFirst(BodyCipher.chunkByteCount))
+                rest = rest.dropFirst(BodyCipher.chunkByteCount)
             }
+            state.plain = Data(rest)
             if isLast, !state.isOver {
                 bytes.append(contentsOf: try cipher.seal(state.plain, number: state.chunkNumber, isLast: true))
                 state.plain = Data()

@@ -6,7 +6,8 @@ import Synchronization
 /// for it, it is not stored, and the older entry under its key is removed unless it is pinned.
 package final class StreamStoring: Sendable {
     private struct State {
-        var chunks: [Data] = []
+        /// What waits to be written.
+        var waiting = Data()
         /// How the stream ended; `nil` before its end and once the end is handled.
         var ending: Ending?
         /// Whether the stream will not be stored.
@@ -52,7 +53,14 @@ package final class StreamStoring: Sendable {
         if !isTaken { behind.refuse(entry) }
         run { state in
             state.byteCount += chunk.count
-            if isTaken { state.chunks.append(chunk) } else { state.isLost = true }
+            if !isTaken {
+                state.isLost = true
+            } else if state.waiting.isEmpty {
+                state.waiting = chunk
+            } else {
+                // One piece, because a server may send single bytes while the store is slow.
+                state.waiting.append(chunk)
+            }
         }
     }
 
@@ -114,15 +122,18 @@ package final class StreamStoring: Sendable {
     private func next() -> Step? {
         let (step, dropped, number) = state.withLock { state -> (Step?, Int, UInt64?) in
             if state.isLost || state.isOver {
-                let dropped = state.chunks.reduce(0) { $0 + $1.count }
-                state.chunks = []
+                let dropped = state.waiting.count
+                state.waiting = Data()
                 let number: UInt64? = if case .whole(let number)? = state.ending { number } else { nil }
                 state.ending = nil
                 state.isRunning = !state.isOver
                 defer { state.isOver = true }
                 return (state.isOver ? nil : .discard, dropped, number)
             }
-            if !state.chunks.isEmpty { return (.write(state.chunks.removeFirst()), 0, nil) }
+            if !state.waiting.isEmpty {
+                defer { state.waiting = Data() }
+                return (.write(state.waiting), 0, nil)
+            }
             guard let ending = state.ending else {
                 state.isRunning = false
                 return (nil, 0, nil)
