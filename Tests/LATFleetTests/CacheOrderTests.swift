@@ -42,7 +42,7 @@ struct CacheOrderTests {
             server.kill()
             await mine.drop(key, isLost: true)
             await mine.drop(key, isLost: false)
-            #expect(mine.outdated.withLock { $0[key] } == true)
+            #expect(mine.outdated.withLock { $0[key.primary]?[key.variant] } == true)
         }
     }
 

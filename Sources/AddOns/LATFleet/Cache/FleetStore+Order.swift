@@ -98,9 +98,9 @@ extension FleetStore {
     /// - Parameter isLost: Whether Redis failed to store the newer one, so that another process may still store an older one.
     func drop(_ key: CacheKey, isLost: Bool) async {
         let isNew = outdated.withLock { outdated in
-            let known = outdated[key]
+            let known = outdated[key.primary]?[key.variant]
             // An older one may be stored until a removal with this flag has succeeded.
-            outdated[key] = isLost || known == true
+            outdated[key.primary, default: [:]][key.variant] = isLost || known == true
             return known == nil
         }
         // When there are too many to remember, everything in Redis is removed.
@@ -112,18 +112,21 @@ extension FleetStore {
 
     /// Drops the entries under a primary key that this process could not replace. Returns whether none of them is left.
     func dropOutdated(_ primaryKey: String, _ budget: RedisBudget = .lookUp) async -> Bool {
-        let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
-        for (key, isLost) in entries {
-            guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
+        let variants = outdated.withLock { $0.isEmpty ? [:] : $0[primaryKey] ?? [:] }
+        for (variant, isLost) in variants {
+            guard let message = try? coding.message(.changed(.primaryKey(primaryKey)), from: hub.sender) else {
                 return false
             }
             let arguments: [RedisArgument] = [
-                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)), isLost ? "1" : "0",
+                .text(coding.channel), .data(message), .text(coding.variantField(variant)), isLost ? "1" : "0",
             ]
-            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments, budget) != nil else {
+            guard await ask(FleetCacheScripts.drop, [coding.entryKey(primaryKey)], arguments, budget) != nil else {
                 return false
             }
-            outdated.withLock { if $0[key] == isLost { $0[key] = nil } }
+            outdated.withLock { outdated in
+                if outdated[primaryKey]?[variant] == isLost { outdated[primaryKey]?[variant] = nil }
+                if outdated[primaryKey]?.isEmpty == true { outdated[primaryKey] = nil }
+            }
         }
         return true
     }

@@ -19,8 +19,9 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
     /// The commands of a look-up that are the same for every key.
     let rulesCommands: [RedisCommand]
     let clock = Mutex(RemoteClock())
-    /// The entries in Redis that this process could not replace, and whether Redis lost what was to replace them.
-    let outdated = Mutex<[CacheKey: Bool]>([:])
+    /// The entries in Redis that this process could not replace, by primary key and variant, and whether Redis lost what was to
+    /// replace them.
+    let outdated = Mutex<[String: [String: Bool]]>([:])
     /// What this process may no longer take from Redis.
     let floors = Mutex(FleetFloors())
     /// The primary keys for which this process is storing responses, with their number.
@@ -222,7 +223,6 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
             id = (stored?.note as? FleetEntryHead)?.id
         }
         guard let id else { return false }
-        let version = entry.version.map { FleetEntryHead.text($0) } ?? ""
         // A 304 may have made it the response of one user.
         guard FleetWriter.isForMany(entry) else {
             _ = try await remove(.key(entry.key))
@@ -230,6 +230,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
         }
         var entry = entry
         if entry.partition == nil { StorageRule.removePersonalFields(&entry.headers, .shared) }
+        let version = entry.version.map { FleetEntryHead.text($0) } ?? ""
         let keys = [coding.entryKey(entry.key.primary), coding.rulesKey] + coding.generationKeys(of: entry)
         let arguments: [RedisArgument] = [
             .text(coding.variantField(entry.key.variant)), .text(version), .text("\(UInt64.random(in: 1 ... .max))"),
