@@ -109,6 +109,15 @@ import Testing
         #expect(Set(try bodies.map { try key(of: $0) }).count == bodies.count)
     }
 
+    /// An object without a media type loses its volatile members, and nothing else.
+    @Test func objectOfAnyTypeIsComparedWithoutVolatileMembers() {
+        let rule = KeyRule(volatileParameters: ["n"])
+        func text(_ body: String) -> Data { rule.comparable(Data(body.utf8), nil) }
+        #expect(text(#"{"n":1,"a":1}"#) == text(#"{"a":1,"n":2}"#))
+        #expect(text(#"{"n":1,"a":1,"a":2}"#) != text(#"{"n":1,"a":2}"#))
+        #expect(text(#"{"n":1,"a":0.1}"#) != text(#"{"n":1,"a":0.1000000000000000055}"#))
+    }
+
     @Test(arguments: ["", "a", "ftp://a/", "http:///x", "http:a", "/x"])
     func invalidURLIsRejected(_ text: String) { #expect(CanonicalURL(text) == nil) }
 

@@ -64,19 +64,13 @@ package struct KeyRule: Sendable {
         return "\(url[...mark])\(kept.joined(separator: "&"))"
     }
 
-    /// The bytes by which a body is compared: JSON by its value, a form without its volatile parameters.
+    /// The bytes by which a body is compared: JSON by its value, an object or a form without its volatile parameters.
     package func comparable(_ body: Data, _ contentType: String?) -> Data {
-        guard MediaType.isJSON(contentType) else { return reduced(body) }
-        return JSONDocument.comparable(body, without: volatileParameters) ?? body
-    }
-
-    /// A JSON object or a form without its volatile parameters.
-    package func reduced(_ body: Data) -> Data {
+        if MediaType.isJSON(contentType) { return JSONDocument.comparable(body, without: volatileParameters) ?? body }
         guard !volatileParameters.isEmpty else { return body }
-        if body.first == UInt8(ascii: "{"), var members = (try? JSONValue(parsing: body))?.object {
+        if body.first == UInt8(ascii: "{"), let members = (try? JSONValue(parsing: body))?.object {
             guard volatileParameters.contains(where: { members[$0] != nil }) else { return body }
-            for name in volatileParameters { members[name] = nil }
-            return Data(JSONValue.object(members).description.utf8)
+            return JSONDocument.comparable(body, without: volatileParameters) ?? body
         }
         guard let text = String(validating: body, as: UTF8.self), text.contains("=") else { return body }
         let kept = text.split(separator: "&", omittingEmptySubsequences: false).filter { !isVolatile(String($0)) }
