@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import ResponseCache
 import TestSupport
 import Testing
 
@@ -157,7 +158,8 @@ import Testing
         let server = try MockServer()
         server.route("GET", "/a") { _ in .redirect(to: "/b") }
         server.route("GET", "/b") { _ in .text("there") }
-        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever))
+        let store = MemoryStore()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.cacheStore = store }
         _ = try await get(manager, server.url("/a"))
         let cached = try await get(manager, server.url("/a"))
         #expect(cached.source == .memoryCache)
@@ -174,6 +176,12 @@ import Testing
             let found = try? await manager.send(request).source
             #expect(found == source)
         }
+        // Nor does another manager that follows none.
+        let other = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            ($0.cacheStore, $0.redirects) = (store, RedirectPolicy.none)
+        }
+        #expect(try await other.send(HTTPRequest("GET", server.url("/a"))).status == 302)
+        #expect(try await other.cache.explain(server.url("/a")).verdict == .fetches(.redirected))
     }
 
     /// What a redirect depends on, its target need not name.

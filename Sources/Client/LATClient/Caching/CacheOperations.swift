@@ -27,6 +27,8 @@ struct CacheOperations: Sendable {
     let cookies: CookieJar?
     /// Adds the credentials that the netrc file has for a request; `nil` without such a file.
     let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
+    /// Which redirects requests follow that do not say.
+    let redirects: RedirectPolicy
     /// Decides which responses of calls without a judge of their own are stored; `nil` for all.
     let verdict: ReplyDecoder?
     let managerCredentials: ManagerCredentials
@@ -67,7 +69,7 @@ struct CacheOperations: Sendable {
 
     func policy(of request: HTTPRequest) -> CachePolicy { request.cachePolicy ?? standard }
 
-    /// The ticket of an ``authenticated(_:)`` request.
+    /// The ticket of an ``completed(_:)`` request.
     ///
     /// - Parameter method: The method whose response is looked up; `nil` for the request's own.
     /// - Returns: `nil` if the response is never stored: for a method that is not cached, or a body whose bytes are not
@@ -103,8 +105,12 @@ struct CacheOperations: Sendable {
         return Ticket(url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 
-    /// A request with the credentials of the netrc file, which the engine would add too.
-    func authenticated(_ request: HTTPRequest) -> HTTPRequest { fileCredentials?(request) ?? request }
+    /// A request with the credentials of the netrc file, which the engine would add too, and the manager's rule for redirects.
+    func completed(_ request: HTTPRequest) -> HTTPRequest {
+        var request = fileCredentials?(request) ?? request
+        if redirects != .automatic, request.redirects == .automatic { request.redirects = redirects }
+        return request
+    }
 
     /// All cookies that the jar may add to a request, whatever their paths.
     private func cookieText(for request: HTTPRequest) -> String? {

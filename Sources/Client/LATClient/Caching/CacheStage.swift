@@ -15,7 +15,7 @@ struct CacheStage: Stage {
     var deliversAhead = true
 
     func answer(to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
-        let request = operations.authenticated(request)
+        let request = operations.completed(request)
         let call = chain.call
         let policy = operations.policy(of: request)
         guard let ticket = await operations.ticket(for: request, call) else {

@@ -29,7 +29,7 @@ struct HTTPCacheStage: Stage {
     func undecided() -> HTTPCacheStage { HTTPCacheStage(operations: operations) }
 
     private func respond(to request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
-        let request = operations.authenticated(request)
+        let request = operations.completed(request)
         guard operations.policy(of: request) == .http else {
             let response = try await chain.proceed(request)
             await operations.invalidate(after: response, to: request, chain.call)

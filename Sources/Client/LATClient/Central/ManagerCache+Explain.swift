@@ -23,6 +23,7 @@ extension CacheOperations {
     func explain(
         _ request: HTTPRequest, _ call: Call, _ policy: CachePolicy, from source: CacheExplanation.PolicySource
     ) async throws -> CacheExplanation {
+        let request = completed(request)
         let now = storage.now()
         func question(_ identity: RequestIdentity) -> CacheExplanation.Question {
             CacheExplanation.Question(
@@ -32,7 +33,7 @@ extension CacheOperations {
         let ticket: Ticket
         do throws(CacheRefusal) {
             ticket = try await place(
-                of: authenticated(request), call,
+                of: request, call,
                 method: policy == .http ? HTTPCacheStage.method(of: request) : nil)
         } catch {
             return CacheExplanation(question(.everybody), bypasses: policy == .networkOnly ? .policy : error, at: now)

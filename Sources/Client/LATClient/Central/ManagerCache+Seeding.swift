@@ -13,7 +13,7 @@ extension CacheOperations {
         let ticket: Ticket
         let entry: CacheEntry
         do throws(CacheRefusal) {
-            ticket = try await place(of: authenticated(request), call)
+            ticket = try await place(of: completed(request), call)
             if let refusal = StorageRule.refusal(
                 ofAppResponse: response, to: request, byteCount: Int64(body.count), storesUnsafe: storesUnsafe(request),
                 ticket.mode)

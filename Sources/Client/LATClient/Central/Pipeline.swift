@@ -60,7 +60,7 @@ final class Pipeline: Sendable {
             volatileParameters: volatileParameters, version: configuration.cacheVersion,
             cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
-            verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
+            redirects: configuration.redirects, verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
             managerCredentials: ManagerCredentials(
                 certificate: configuration.engine.tls.clientCertificate, sign: sign, engine: engine),
             demands: CacheDemands(configuration),
