@@ -115,4 +115,23 @@ import Testing
         for user in [nil, "bob"] { #expect(await failure { try await get(user, policy) } != nil) }
         #expect(try await get("ada", .cacheOnly) == "secret")
     }
+
+    /// A 304, or the response to a HEAD, may set a cookie for the user who asked. Others find the same entry.
+    @Test(arguments: ["GET", "HEAD"]) func cookieOfAConfirmationIsForItsUser(method: String) async throws {
+        let server = try MockServer()
+        let control = "max-age=3600"
+        server.enqueue(.text("x").header("Cache-Control", "max-age=1").header("ETag", "\"a\""))
+        let reply = (method == "GET" ? MockReply.status(304) : .text("x")).header("ETag", "\"a\"")
+        server.enqueue(reply.header("Cache-Control", control).header("Set-Cookie", "session=ada"))
+        let clock = TestClock()
+        let manager = try CentralRequestManager.caching(.http, clock)
+        _ = try await manager.startRequest("GET", server.url("/a"))
+        clock.advance(by: 10)
+        let own = try await manager.startRequest(method, server.url("/a"), headers: ["Authorization": "ada"])
+        #expect(own.headers[values: "Set-Cookie"] == ["session=ada"])
+        #expect(own.source == (method == "GET" ? .revalidated : .network))
+        let other = try await manager.startRequest("GET", server.url("/a"), headers: ["Authorization": "bob"])
+        #expect(other.source == .memoryCache && other.headers["Set-Cookie"] == nil)
+        #expect(other.headers["Cache-Control"] == control)
+    }
 }

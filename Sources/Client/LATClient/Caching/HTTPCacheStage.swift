@@ -265,7 +265,7 @@ struct HTTPCacheStage: Stage {
         }
         if response.status == 304, let entry = forward.candidate {
             if let confirmed = try await confirmed(
-                entry, by: response, forward, request, ticket.mode, requestTime, responseTime)
+                entry, by: response, forward, request, ticket, requestTime, responseTime)
             {
                 return (confirmed, true)
             }
@@ -301,7 +301,7 @@ struct HTTPCacheStage: Stage {
     /// were the caller's, the result is the 304 itself, and the entry is freshened only if the 304 confirms it.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
-        _ mode: CacheMode, _ requestTime: Date, _ responseTime: Date
+        _ ticket: CacheOperations.Ticket, _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
         let isConfirmed = ValidationRule.confirms(response.headers, entry, isOnlyTag: forward.isConditional)
         var body: ResponseBody?
@@ -312,7 +312,8 @@ struct HTTPCacheStage: Stage {
         var entry = entry
         if isConfirmed, forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified {
             entry = ValidationRule.freshened(
-                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, mode)
+                entry, by: response.headers, for: ticket.identity, requestTime: requestTime,
+                responseTime: responseTime, ticket.mode)
             let control = CacheControl(entry.headers)
             if control.noStore, !control.mustUnderstand {
                 await operations.storage.behind?.remove(.key(entry.key))
@@ -322,6 +323,10 @@ struct HTTPCacheStage: Stage {
         }
         guard let body else { return response }
         var confirmed = StoredResponseCoding.response(entry, to: request)
+        let cookies = response.headers[values: "Set-Cookie"]
+        if !cookies.isEmpty, confirmed.headers[values: "Set-Cookie"] != cookies {
+            confirmed.headers.merge(HTTPHeaders(cookies.map { ("Set-Cookie", $0) }))
+        }
         confirmed.url = response.url
         confirmed.version = response.version
         confirmed.timings = response.timings
@@ -345,7 +350,8 @@ struct HTTPCacheStage: Stage {
         case .confirmed:
             await operations.update(
                 ValidationRule.freshened(
-                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
+                    entry, by: response.headers, for: ticket.identity, requestTime: requestTime,
+                    responseTime: responseTime, ticket.mode))
         case .outdated: await operations.markExpired(entry)
         case .unknown: break
         }

@@ -66,10 +66,14 @@ package enum ValidationRule {
     }
 
     /// The entry updated by a 304 or a HEAD that confirms it: new fields, new times, no expiry mark (§3.2, §4.3.4).
+    ///
+    /// - Parameter identity: Who asked. A cookie that the answer sets is not for others who find the entry.
     package static func freshened(
-        _ entry: CacheEntry, by headers: HTTPHeaders, requestTime: Date, responseTime: Date,
-        _ mode: CacheMode = .private
+        _ entry: CacheEntry, by headers: HTTPHeaders, for identity: RequestIdentity = .everybody, requestTime: Date,
+        responseTime: Date, _ mode: CacheMode = .private
     ) -> CacheEntry {
+        let isForOthers =
+            mode == .shared || identity.credentials != nil && !entry.varyFields.contains(RequestIdentity.field)
         var entry = entry
         entry.requestTime = requestTime
         entry.responseTime = responseTime
@@ -82,7 +86,7 @@ package enum ValidationRule {
         let hasTag = entry.headers.contains("ETag")
         updates.removeAll { name in
             keptFields.contains(name.lowercased()) || hasTag && name.equalsIgnoringASCIICase("ETag")
-                || mode == .shared && name.equalsIgnoringASCIICase("Set-Cookie")
+                || isForOthers && name.equalsIgnoringASCIICase("Set-Cookie")
         }
         entry.headers.merge(updates)
         StorageRule.removePersonalFields(&entry.headers, mode)
