@@ -43,10 +43,10 @@ struct FleetFaultTests {
             let (first, second) = (SharedToken(fleet, name: "t", key: key), SharedToken(fleet, name: "t", key: key))
             // On a busy machine Redis may be late here already.
             try await eventually("a lease") {
-                if case .lead = await first.begin(after: 0, lease: .seconds(60)) { true } else { false }
+                if case .lead = await first.begin(after: 0, lease: .seconds(60), as: "first") { true } else { false }
             }
             try redis.cli("CLIENT", "PAUSE", "200", "ALL")
-            let turn = await second.begin(after: 0, lease: .seconds(60))
+            let turn = await second.begin(after: 0, lease: .seconds(60), as: "second")
             if case .wait = turn {} else { Issue.record("\(turn)") }
         }
     }
