@@ -250,6 +250,38 @@ extension RedisServer {
         #expect(repaired.err.contains("has revision 7 but no text"))
     }
 
+    @Test func pushDoesNotReplaceATableOfANewerFormat() async throws {
+        let server = try await RedisServer()
+        _ = try folder.writeTable(table())
+        _ = try await lat("domains", "push", server: server)
+        try server.cli("HSET", "lat:table:domains", "format", "9")
+        let result = try await lat("domains", "push", server: server)
+        #expect(result.exitCode == 2 && result.err.contains("(format 9); update this program"), "\(result.err)")
+        #expect(!result.err.contains("push again") && result.text == "")
+    }
+
+    /// A Redis that cannot save its data refuses all writes, and PING.
+    @Test func redisThatCannotSaveIsShown() async throws {
+        let server = try await RedisServer()
+        _ = try folder.writeTable(table())
+        _ = try await lat("domains", "push", server: server)
+        // The file that it would write is a folder.
+        try FileManager.default.createDirectory(
+            atPath: server.directory.path(of: "dump.rdb/x"), withIntermediateDirectories: true)
+        try server.cli("CONFIG", "SET", "save", "3600 1000000")
+        try server.cli("BGSAVE")
+        try await eventually("a failure to save") {
+            try server.cli("INFO", "persistence").contains("rdb_last_bgsave_status:err")
+        }
+        let status = try await lat("fleet", "status", "--fleet", server.url)
+        #expect(status.exitCode == 1 && status.text.contains("takes no writes"), "\(status.text)\(status.err)")
+        #expect(status.text.contains("make room on its disk") && status.text.contains("revision 1"))
+        let pulled = try await lat("domains", "pull", server: server)
+        #expect(pulled.exitCode == 0 && pulled.text == table())
+        let pushed = try await lat("domains", "push", "--revision", "9", server: server)
+        #expect(pushed.exitCode == 3 && pushed.err.contains("make room on its disk"), "\(pushed.err)")
+    }
+
     @Test func unusableRedisIsReportedWithoutPassword() async throws {
         let server = try await RedisServer()
         let wrong = try await lat("fleet", "status", "--fleet", "unix://:not-it@\(server.socketPath)")

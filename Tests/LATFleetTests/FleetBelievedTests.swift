@@ -20,11 +20,11 @@ import Testing
             try redis.cli("HSET", "lat:token:x", "generation", generation, "token", "junk")
             let token = SharedToken(fleet, name: "x", key: Self.key)
             #expect(await token.stored(after: 0) == nil)
-            guard case .lead = await token.begin(after: 0, lease: .seconds(60)) else {
+            guard case .lead = await token.begin(after: 0, lease: .seconds(60), as: "me") else {
                 Issue.record("no lease")
                 return
             }
-            let stored = try #require(try await token.store("own", after: 0))
+            let stored = try #require(try await token.store("own", after: 0, as: "me"))
             #expect((1...(1 << 53)).contains(stored))
             let found = await token.stored(after: 0)
             #expect(found.flatMap { token.open($0, as: String.self) } == "own")
@@ -39,7 +39,7 @@ import Testing
         try await withFleet(redis.patient()) { fleet in
             try redis.cli(["SET", "lat:token:x:lease", "stranger"] + life)
             let token = SharedToken(fleet, name: "x", key: Self.key)
-            guard case .wait(let time) = await token.begin(after: 0, lease: .seconds(60)) else {
+            guard case .wait(let time) = await token.begin(after: 0, lease: .seconds(60), as: "me") else {
                 Issue.record("the lease is not seen")
                 return
             }

@@ -43,12 +43,63 @@ struct FleetFaultTests {
             let (first, second) = (SharedToken(fleet, name: "t", key: key), SharedToken(fleet, name: "t", key: key))
             // On a busy machine Redis may be late here already.
             try await eventually("a lease") {
-                if case .lead = await first.begin(after: 0, lease: .seconds(60)) { true } else { false }
+                if case .lead = await first.begin(after: 0, lease: .seconds(60), as: "first") { true } else { false }
             }
             try redis.cli("CLIENT", "PAUSE", "200", "ALL")
-            let turn = await second.begin(after: 0, lease: .seconds(60))
+            let turn = await second.begin(after: 0, lease: .seconds(60), as: "second")
             if case .wait = turn {} else { Issue.record("\(turn)") }
         }
+    }
+
+    /// The write that the old primary refuses leads to the new one.
+    @Test func processDoesNotRenewAloneDuringAFailover() async throws {
+        let redis = try await RedisServer()
+        try await withFleet(redis.patient()) { fleet in
+            try redis.cli("REPLICAOF", "127.0.0.1", "1")
+            let token = SharedToken(fleet, name: "t", key: FleetTokenTests.key)
+            let turn = Task { await token.begin(after: 0, lease: .seconds(60), as: "me") }
+            try await eventually("another connection") { fleet.status.connectionCount == 2 }
+            try redis.cli("REPLICAOF", "NO", "ONE")
+            let given = await turn.value
+            if case .lead = given {} else { Issue.record("\(given)") }
+        }
+    }
+
+    /// Redis also refuses PING while it cannot save its data.
+    @Test func redisThatCannotSaveIsReadAndReportedOnce() async throws {
+        let redis = try FakeRedis { words, _ in
+            let isRefused = words[0] == "PING" || words[0] == "SET"
+            return isRefused ? "-MISCONF Redis is configured to save RDB snapshots, but\r\n" : FakeRedis.usual(words)
+        }
+        let warnings = Box<[String]>([])
+        var configuration = redis.configuration
+        configuration.warningHandler = { error in warnings.change { $0.append(error.message) } }
+        try await withFleet(configuration, isConnected: false) { fleet in
+            try await fleet.connect(within: .seconds(20))
+            let source = DomainTable.Source.redis(fleet, copy: .none)
+            let error = try await #require(throws: NetworkError.self) { try await DomainTable(from: source) }
+            #expect(error.kind == .unknownName, "\(error)")
+            let refused = try await fleetError { try await fleet.redis.set("k", "v") }
+            #expect(refused.kind == .refused(code: "MISCONF"))
+            try await eventually("a warning") { !warnings.value.isEmpty }
+            #expect(warnings.value.count == 1 && warnings.value[0].contains("make room on its disk"))
+        }
+    }
+
+    /// Redis 6 wraps the errors of commands in scripts.
+    @Test(arguments: [
+        (
+            "@user_script:4: @user_script: 4: -READONLY You can't write against a read only replica. ",
+            FleetError.Kind.readOnly
+        ),
+        ("@user_script:4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'. ", .full),
+        ("@user_script:4: @user_script: 4: -MISCONF Redis is configured to save RDB", .refused(code: "MISCONF")),
+        ("@user_script:4: @user_script: 4: The user executing the script can't run this command", .permission),
+        ("@user_script:4: user_script:4: attempt to compare nil with number ", .refused(code: "ERR")),
+    ])
+    func errorInAScriptOfRedis6HasItsKind(_ text: String, _ kind: FleetError.Kind) {
+        let whole = "ERR Error running script (call to f_9bd406a6): \(text)"
+        #expect(FleetError(code: "ERR", text: whole, command: "a script").kind == kind)
     }
 
     @Test func connectWaitsForARedisThatLoads() async throws {

@@ -293,14 +293,14 @@ struct FleetTokenTests {
             configuration.authenticator = try fleet.authenticator("t", sharing: Session(tokens), key: Self.key)
         } _: { fleet in
             let crashed = SharedToken(fleet.fleets[0], name: "t", key: Self.key)
-            guard case .lead = await crashed.begin(after: 0, lease: .seconds(2)) else {
+            guard case .lead = await crashed.begin(after: 0, lease: .seconds(2), as: "crashed") else {
                 Issue.record("no lease")
                 return
             }
             let status = try await fleet[1].startRequest("GET", tokens.url).status
             #expect(status == 200 && tokens.renewals == 1)
             // The process was only slow: what it renewed is not stored over the newer token.
-            let generation = try await crashed.store("stale", after: 0)
+            let generation = try await crashed.store("stale", after: 0, as: "crashed")
             #expect(generation == nil)
         }
     }
@@ -344,101 +344,5 @@ struct FleetTokenTests {
         }
         #expect(warnings.value.count == 1 && warnings.value[0].contains("exportToken() or the encoding"))
         #expect(warnings.value[0].contains("Unexportable") && !warnings.value[0].contains("secret"))
-    }
-
-    /// An authenticator whose renewals wait at a gate, and which notes a token that comes meanwhile.
-    private actor HeldSession: SharedTokenAuthenticator {
-        let isRenewing = Event()
-        let gate = Event()
-        nonisolated let refreshTimeout: Duration
-        private var renewals = 0
-        private(set) var adoptedMeanwhile: [String] = []
-
-        init(refreshTimeout: Duration = .seconds(60)) { self.refreshTimeout = refreshTimeout }
-
-        func apply(to request: inout HTTPRequest) {}
-
-        func refresh() async throws {
-            renewals += 1
-            isRenewing.happen()
-            await gate.wait()
-            renewals -= 1
-        }
-
-        func exportToken() -> String? { "mine" }
-
-        func adopt(_ token: String) { if renewals > 0 { adoptedMeanwhile.append(token) } }
-    }
-
-    @Test func noTokenIsAdoptedDuringARenewal() async throws {
-        let redis = try await RedisServer()
-        try await withFleet(redis.patient()) { fleet in
-            let session = HeldSession()
-            let authenticator = FleetAuthenticator(session, SharedToken(fleet, name: "t", key: Self.key))
-            try await eventually("a subscription") {
-                try redis.cli("PUBSUB", "NUMSUB", fleet.channel("token:t")).hasSuffix("1")
-            }
-            let first = Task { try await authenticator.refresh() }
-            await session.isRenewing.wait()
-            // Another manager with the same authenticator gives up its renewal.
-            let second = Task { try await authenticator.refresh() }
-            second.cancel()
-            _ = try? await second.value
-            // The lease of the first renewal is lost, and another process renews.
-            try redis.cli("DEL", "lat:token:t:lease")
-            let other = SharedToken(fleet, name: "t", key: Self.key)
-            guard case .lead = await other.begin(after: 0, lease: .seconds(60)) else {
-                Issue.record("no lease")
-                return
-            }
-            let generation = try await other.store("theirs", after: 0)
-            #expect(generation != nil)
-            // The message arrives while these commands are answered.
-            for _ in 0..<100 { _ = try await fleet.redis.get("k") }
-            session.gate.happen()
-            try await within { try await first.value }
-            #expect(await session.adoptedMeanwhile == [])
-        }
-    }
-
-    @Test func refreshTimeoutMayBeEndless() async throws {
-        let redis = try await RedisServer()
-        try await withFleet(redis.patient()) { fleet in
-            let session = HeldSession(refreshTimeout: .seconds(Int64.max))
-            session.gate.happen()
-            let authenticator = FleetAuthenticator(session, SharedToken(fleet, name: "t", key: Self.key))
-            try await authenticator.refresh()
-            #expect(try redis.cli("EXISTS", "lat:token:t") == "1")
-            var configuration = CentralRequestManager.Configuration()
-            configuration.authenticator = authenticator
-            let server = try MockServer()
-            server.enqueue(.status(401))
-            server.fallback { _ in .text("ok") }
-            let manager = try CentralRequestManager(configuration: configuration)
-            #expect(try await manager.startRequest("GET", server.url("/")).status == 200)
-            await manager.shutdown()
-        }
-    }
-
-    @Test func tokenMayBeNamedLikeALease() async throws {
-        let redis = try await RedisServer()
-        try await withFleet(redis.patient()) { fleet in
-            let tokens = ["x", "x:lease", "x:lease:lease"].map { SharedToken(fleet, name: $0, key: Self.key) }
-            for token in tokens {
-                guard case .lead = await token.begin(after: 0, lease: .seconds(60)) else {
-                    Issue.record("no lease of \(token.name)")
-                    continue
-                }
-            }
-            for token in tokens {
-                let generation = try await token.store(token.name, after: 0)
-                #expect(generation != nil)
-                let stored = await token.stored(after: 0)
-                #expect(stored.flatMap { token.open($0, as: String.self) } == token.name)
-            }
-            let keys = try redis.cli("KEYS", "lat:token*").split(separator: "\n").sorted()
-            #expect(keys == ["lat:token:x", "lat:tokens:x:lease:lease:value", "lat:tokens:x:lease:value"])
-            #expect(try await FleetContents.read(from: fleet).kinds == [.init(name: "token", count: 3)])
-        }
     }
 }

@@ -282,6 +282,17 @@ def locked(page, address):
     return {"hint": text}
 
 
+def replaced(page, address, trigger):
+    """Another program has the port now, as the request to `trigger` makes it so: the page says that its key is of no use."""
+    load(page, address)
+    import urllib.request
+    urllib.request.urlopen(trigger).read()
+    page.wait("document.querySelector('#live').dataset.state === 'refused'")
+    text = page.run("document.querySelector('#hint').innerText")
+    page.problems = []
+    return {"hint": text}
+
+
 def live(page, address, trigger):
     """Messages that come one by one, a search in bodies, groups by row, and a request that is changed and sent again."""
     load(page, address)
@@ -427,7 +438,7 @@ def pictures(page, address, folder):
     return {"folder": str(folder)}
 
 
-SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, resend, outbox, pictures)}
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, replaced, live, resend, outbox, pictures)}
 
 
 def main():

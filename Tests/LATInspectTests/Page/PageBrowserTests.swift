@@ -254,6 +254,24 @@ import Testing
         #expect(result["hint"].string?.contains("Open the address that the program printed") == true)
     }
 
+    /// The browser does not ask again after an answer that is an error.
+    @Test func pageOfAProgramThatWasReplacedSaysSo() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.enqueue(.text("one"))
+        _ = try await inspected.manager.startRequest("GET", inspected.server.url("/"))
+        let port = try #require(URL(string: inspected.address)?.port)
+        let (inspector, later) = (inspected.inspector, Inspector())
+        let trigger = try MockServer()
+        trigger.fallback { _ in
+            inspector.stop()
+            Task { try await eventually("a free port") { (try? later.start(port: port)) != nil } }
+            return .status(204)
+        }
+        let result = try await PageBrowser.run("replaced", inspected.address, trigger.url(), folder: folder)
+        #expect(result["hint"].string?.contains("no longer valid") == true)
+        later.stop()
+    }
+
     private static let pictures = ProcessInfo.processInfo.environment["LAT_PICTURES"]
 
     /// Takes pictures of the page: `LAT_PICTURES=FOLDER scripts/test PageBrowserTests`.

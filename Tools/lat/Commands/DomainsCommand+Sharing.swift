@@ -236,7 +236,8 @@ private struct TablePush {
     func current(_ console: Console) async throws -> (FleetTable.Version?, revision: Int64) {
         switch try await table.read() {
         case .version(let version): return (version, version.revision)
-        case .unusable(let problem, let revision):
+        case .unusable(let problem, nil): throw UsageError("\(name) \(problem)")
+        case .unusable(let problem, let revision?):
             console.note("\(SafeText.line(name)) \(SafeText.line(problem))")
             return (nil, revision)
         case .nothing, .unchanged: return (nil, 0)

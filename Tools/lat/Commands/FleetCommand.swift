@@ -100,7 +100,8 @@ struct FleetReport {
     private var state: String {
         guard problem == nil else { return "cannot be used" }
         if status.isReplica { return "a read-only replica" }
-        return contents?.refusesWrites == true ? "full, takes no writes" : "ready"
+        guard let contents, contents.refusesWrites else { return "ready" }
+        return contents.refusal == nil ? "full, takes no writes" : "takes no writes"
     }
 
     func lines(_ style: Style) -> [String] {
@@ -114,6 +115,7 @@ struct FleetReport {
             let part = contents.isPartial ? ", counted in a part of the keys" : ""
             let keys = kinds.isEmpty ? "" : ", of this fleet: \(kinds)\(part)"
             rows += [
+                ("writes", contents.refusal),
                 ("memory", "\(Quantity.bytes(contents.usedMemory))\(limit), \(contents.policy)"),
                 ("clients", Quantity.grouped(contents.clientCount)),
                 ("evicted", Quantity.grouped(contents.evictedCount) + " keys since it started"),
@@ -166,6 +168,7 @@ struct FleetReport {
                 }),
         ]
         if let contents {
+            value["refusal"] = .text(contents.refusal)
             value["memory"] = .int(contents.usedMemory)
             value["maxMemory"] = .int(contents.maxMemory)
             value["maxMemoryPolicy"] = .string(contents.policy)

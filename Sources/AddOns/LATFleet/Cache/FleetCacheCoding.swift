@@ -8,7 +8,7 @@ internal import ResponseCache
 /// ```
 /// PREFIX:c1:KEY:e:DIGEST              the entries of a primary key: a hash with h… (head), m… (record), b… (small body) and t…
 ///                                     (last use) for each variant, and f (the earliest start of a fetch that is accepted)
-/// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body
+/// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body, or of a small one of a response that has many variants
 /// PREFIX:c1:KEY:g:DIGEST              the generation of a tag, URL, server, domain or partition
 /// PREFIX:c1:KEY:r                     the rules: the epoch (the generation of everything), the mark (which changes with any
 ///                                     other generation), and the removals that no generation covers

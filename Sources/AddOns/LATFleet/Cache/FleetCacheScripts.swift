@@ -203,10 +203,16 @@ enum FleetCacheScripts {
             redis.call('PEXPIRE', KEYS[2], ARGV[15])
             local gens = generations(4, prefix, fresh, ARGV[15])
             drop(key, v)
+            -- A look-up reads all variants, so of many only the first have their bodies with them.
+            local chunks, isInline = ARGV[7], ARGV[10] == '1'
+            if isInline and #ARGV[11] > 1024 and redis.call('HLEN', key) > 12 then
+              redis.call('SET', key .. ':' .. ARGV[6] .. ':0', ARGV[11], 'PX', ttl)
+              chunks, isInline = '1', false
+            end
             local words = { '1', version, ARGV[2], string.format('%.0f-%.0f', began, ended), ARGV[4], string.format('%.0f', now + ttl),
-              ARGV[6], ARGV[7], ARGV[8], epoch, count, mark }
+              ARGV[6], chunks, ARGV[8], epoch, count, mark }
             redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
-            if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
+            if isInline then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
             keep(key, math.max(ttl, 60000), ARGV[15])
             local variants, oldest, time = 0, nil, nil
             for _, name in ipairs(redis.call('HKEYS', key)) do

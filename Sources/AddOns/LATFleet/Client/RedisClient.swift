@@ -129,6 +129,8 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
                 _ = try await reply(to: ping).checked("PING")
                 return
             } catch {
+                // Redis also refuses this command while it cannot save its data, and carries out all that only read.
+                if error.kind == .refused(code: "MISCONF") { return }
                 // A lost connection is made again.
                 if error.kind == .connectionLost, ping.deadline > .now { continue }
                 guard error.kind == .notReady, ping.deadline > MonotonicTime.now + Self.pause else { throw error }

@@ -69,6 +69,7 @@ extension FleetError {
 
     /// What the server refused.
     init(code: String, text: String, command: String) {
+        let (code, text) = Self.inScript(code, text)
         // Some messages of the server repeat arguments, which may be long or contain control characters.
         let detail = URLText.visible(String(text.prefix(160)))
         switch code {
@@ -86,9 +87,32 @@ extension FleetError {
                 .full, "Redis' memory is full (\(command)); raise maxmemory, or set maxmemory-policy to allkeys-lru")
         case "READONLY":
             self.init(.readOnly, "the Redis is a read-only replica; give the address of its primary")
+        case "MISCONF":
+            self.init(
+                .refused(code: code),
+                "Redis cannot save its data, and refuses writes (\(command)) until it can; see its log, and make room on its disk"
+            )
+        case "NOREPLICAS":
+            self.init(
+                .refused(code: code),
+                "Redis has fewer replicas than min-replicas-to-write, and refuses writes (\(command)) until it has them"
+            )
         case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT": self = .isCluster
         default: self.init(.refused(code: code), "Redis refused \(command): \(detail)")
         }
+    }
+
+    /// The code and the text of an error. Redis 6 wraps one that a script has: `ERR Error running script (call to f_…):
+    /// @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.`
+    private static func inScript(_ code: String, _ text: String) -> (code: String, text: String) {
+        guard code == "ERR", text.hasPrefix("ERR Error running script") else { return (code, text) }
+        if let mark = text.firstRange(of: ": -") {
+            let inner = text[mark.upperBound...]
+            return (String(inner.prefix { $0 != " " }), String(inner))
+        }
+        // There, a missing right has no code.
+        let isForbidden = text.contains("The user executing the script can't")
+        return (isForbidden ? "NOPERM" : code, text)
     }
 
     static let isCluster = FleetError(
@@ -125,7 +149,7 @@ extension FleetError {
     /// Whether only an operator can remove the cause.
     var isForOperators: Bool {
         switch kind {
-        case .full, .readOnly, .protocolViolation: true
+        case .full, .readOnly, .protocolViolation, .refused(code: "MISCONF"), .refused(code: "NOREPLICAS"): true
         default: isLasting
         }
     }

@@ -20,8 +20,13 @@ package struct FleetContents: Sendable {
     /// Whether only a part of the keys was counted.
     package var isPartial = false
 
-    /// Whether the memory is full and nothing makes room.
-    package var refusesWrites: Bool { maxMemory > 0 && policy == "noeviction" && usedMemory >= maxMemory }
+    /// Why the server refuses all writes although it has memory; `nil` where it does not.
+    package var refusal: String?
+
+    /// Whether the server takes no writes: for the ``refusal``, or because its memory is full and nothing makes room.
+    package var refusesWrites: Bool {
+        refusal != nil || maxMemory > 0 && policy == "noeviction" && usedMemory >= maxMemory
+    }
 
     private static let keysInStep: Int64 = 1_000
     private static let steps = 20
@@ -31,9 +36,14 @@ package struct FleetContents: Sendable {
         var contents = FleetContents()
         let redis = fleet.redis
         let replies = try await redis.pipeline(
-            [RedisCommand("INFO"), RedisCommand("DBSIZE")], .time(FleetTable.budget))
+            [RedisCommand("INFO"), RedisCommand("DBSIZE"), RedisCommand("PING")], .time(FleetTable.budget))
         contents.read(info: try replies[0].checked("INFO").text ?? "")
         contents.keyCount = Int(try replies[1].checked("DBSIZE").integer ?? 0)
+        do throws(FleetError) {
+            _ = try replies[2].checked("PING")
+        } catch {
+            contents.refusal = error.message
+        }
         var counts: [String: Int] = [:]
         var cursor = "0"
         for step in 0..<steps {

@@ -25,8 +25,9 @@ package struct FleetTable: Sendable {
         case version(Version)
         /// Not a usable table; the text says why.
         ///
-        /// - Parameter revision: the revision that a push replaces; 0 without one, or when the format is newer.
-        case unusable(String, revision: Int64)
+        /// - Parameter revision: the revision that a push replaces; 0 without one, `nil` for a newer format, which this version
+        ///   does not replace.
+        case unusable(String, revision: Int64?)
     }
 
     package enum PushResult: Sendable {
@@ -83,7 +84,7 @@ package struct FleetTable: Sendable {
     private func found(_ parts: [RedisValue]) -> Found {
         let format = parts.first?.integer ?? 1
         guard format <= Self.format else {
-            return .unusable("was written by a newer version (format \(format)); update this program", revision: 0)
+            return .unusable("was written by a newer version (format \(format)); update this program", revision: nil)
         }
         guard parts.count == 6, let revision = parts[1].integer, revision > 0 else {
             return .unusable("has no revision; push a table with lat domains push", revision: 0)

@@ -63,11 +63,12 @@ struct RedisFeed: TableFeed {
     func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading {
         if let problem = FleetTable.problem(ofName: table.name) { throw .invalidRequest(problem) }
         let known = known.flatMap { Int64($0) }
+        let end = ContinuousClock.now + limit
         let found: FleetTable.Found
         do throws(FleetError) {
             // Also waits for a server that loads its data.
             try await fleet.connect(within: limit)
-            found = try await table.read(unless: known, within: limit)
+            found = try await table.read(unless: known, within: max(.milliseconds(1), end - ContinuousClock.now))
         } catch {
             throw NetworkError(
                 Self.kind(of: error), message: "the table \(name) cannot be read: \(error)", underlying: error)

@@ -18,10 +18,16 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         /// The task that reads the fleet's token, while it runs.
         var reading: Task<Void, Never>?
         var hasRead = false
+        /// The generation of the present token; `nil` for one that Redis has never had.
+        var held: Int64?
         /// The generation before the present token, while Redis does not have this token.
         var unshared: Int64?
+        /// The name of the renewal that made the present token.
+        var owner = ""
         /// Whether a task stores it.
         var isSharing = false
+        /// Whether a task looks whether Redis has lost the token.
+        var isRestoring = false
         /// Ends the wait for another process' renewal.
         var alarm: Waiter<Void>?
         var subscription: FleetSubscription?
@@ -46,7 +52,10 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         adopted = token.counter("tokens.adopted")
         renewedAlone = token.counter("tokens.alone")
         failed = token.counter("tokens.failed")
-        let subscription = token.observe { [weak self] in self?.tokenHasChanged() }
+        let subscription = token.observe { [weak self] isNewConnection in
+            self?.tokenHasChanged()
+            if isNewConnection { self?.restoreIfLost() }
+        }
         state.withLock { $0.subscription = subscription }
     }
 
@@ -106,7 +115,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             if let reading = state.reading { return reading }
             let generation = state.generation
             let reading = Task {
-                if let stored = await token.stored(after: generation) { _ = await take(stored) }
+                if case .newer(let stored)? = await token.compare(with: generation) { _ = await take(stored) }
                 self.state.withLock { state in
                     state.hasRead = true
                     state.reading = nil
@@ -134,7 +143,9 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         if let opened { isAdopted = (try? await inner.adopt(opened)) != nil }
         state.withLock { state in
             state.generation = max(state.generation, stored.generation)
-            if isAdopted { state.number += 1 }
+            guard isAdopted else { return }
+            state.number += 1
+            state.held = stored.generation
         }
         if isAdopted { adopted.add() }
         return isAdopted
@@ -156,6 +167,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         defer { state.withLock { $0.renewals -= 1 } }
         await reading?.value
         let end = limits.clock.now() + lease
+        let owner = Hexadecimal.random(byteCount: 12)
         while true {
             let (isCurrent, generation, alarm) = state.withLock { state in
                 let alarm = Waiter<Void>()
@@ -164,13 +176,13 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             }
             // A newer token has arrived since the rejected request was sent.
             guard isCurrent else { return }
-            switch await token.begin(after: generation, lease: lease) {
+            switch await token.begin(after: generation, lease: lease, as: owner) {
             case .newer(let stored): if await take(stored) { return }
-            case .lead: return try await lead(refresh)
+            case .lead: return try await lead(refresh, as: owner)
             case .wait(let time):
-                guard limits.clock.now() < end else { return try await renewAlone(refresh) }
+                guard limits.clock.now() < end else { return try await renewAlone(refresh, as: owner) }
                 try await limits.value(of: alarm, within: min(time, Self.pollInterval), late: .success(()))
-            case .alone: return try await renewAlone(refresh)
+            case .alone: return try await renewAlone(refresh, as: owner)
             }
         }
     }
@@ -178,24 +190,26 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     /// A process that waits for another one's renewal asks again after this time, in case the message is lost.
     private static var pollInterval: Duration { .milliseconds(500) }
 
-    private func renewAlone(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+    private func renewAlone(
+        _ refresh: @escaping @Sendable () async throws -> Void, as owner: String
+    ) async throws {
         try await limited { [self] in
             try await refresh()
-            hasRenewed(renewedAlone)
+            hasRenewed(renewedAlone, as: owner)
         }
     }
 
     /// Renews for all processes. A renewal that fails after its limit ends the lease only then.
-    private func lead(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+    private func lead(_ refresh: @escaping @Sendable () async throws -> Void, as owner: String) async throws {
         do {
             try await limited { [self] in
                 do {
                     try await refresh()
                 } catch {
-                    token.release()
+                    token.release(owner)
                     throw error
                 }
-                hasRenewed(renewed)
+                hasRenewed(renewed, as: owner)
             }
         } catch {
             failed.add()
@@ -206,11 +220,13 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     // MARK: Sharing
 
-    private func hasRenewed(_ counter: FleetCounter) {
+    private func hasRenewed(_ counter: FleetCounter, as owner: String) {
         counter.add()
         let wasSharing = state.withLock { state in
             state.number += 1
             state.unshared = state.generation
+            state.held = nil
+            state.owner = owner
             defer { state.isSharing = true }
             return state.isSharing
         }
@@ -220,23 +236,26 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     /// Stores the present token for the other processes, unless there is a newer one. ``keepSharing()`` goes on when Redis does
     /// not take it.
     private func share() async {
-        let (number, generation, isUnshared) = state.withLock { ($0.number, $0.generation, $0.isUnshared) }
-        guard isUnshared else { return }
+        let present = state.withLock { $0 }
+        guard present.isUnshared else { return }
+        var stored: Int64?
         do {
             if let exported = try await inner.exportToken() {
-                let stored = try await token.store(exported, after: generation)
-                state.withLock { $0.generation = max($0.generation, stored ?? 0) }
+                stored = try await token.store(exported, after: present.generation, as: present.owner)
             } else {
-                token.release()
+                token.release(present.owner)
             }
         } catch is FleetError {
             return
         } catch {
             // This process has its token all the same.
-            token.release()
+            token.release(present.owner)
             token.warnOfExport(error)
         }
-        state.withLock { if $0.number == number { $0.unshared = nil } }
+        state.withLock { [stored] state in
+            state.generation = max(state.generation, stored ?? 0)
+            if state.number == present.number { (state.unshared, state.held) = (nil, stored ?? state.held) }
+        }
     }
 
     /// Stores the present token until Redis has it or a newer one. Its refresh token is the only one that is left, and other
@@ -262,6 +281,39 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             if limits.clock.now() > end, state.withLock(\.isUnshared) { token.warnOfLoss() }
         }
         return isUnshared
+    }
+
+    /// Stores the present token again if Redis has lost it. A process that starts would begin with an older token, and present
+    /// a refresh token that was used.
+    private func restoreIfLost() {
+        let wasRestoring = state.withLock { state in
+            defer { state.isRestoring = true }
+            return state.isRestoring
+        }
+        guard !wasRestoring else { return }
+        Task { [weak self] in
+            var backoff = Backoff(first: .milliseconds(50), longest: .seconds(2))
+            // The connection for commands is often made later than that for messages.
+            while await self?.restoresAgain() == true {
+                try? await Task.sleep(for: .milliseconds(50) + backoff.next(chance: .random(in: 0...1)))
+            }
+            self?.state.withLock { $0.isRestoring = false }
+        }
+    }
+
+    /// Returns whether Redis must be asked again.
+    private func restoresAgain() async -> Bool {
+        guard let held = state.withLock(\.held) else { return false }
+        guard let comparison = await token.compare(with: held) else { return !token.isShutDown }
+        guard case .older = comparison, let exported = try? await inner.exportToken(),
+            state.withLock({ $0.held == held && $0.renewals == 0 })
+        else { return false }
+        do {
+            try await token.restore(exported, as: held)
+        } catch {
+            return error is FleetError && !token.isShutDown
+        }
+        return false
     }
 
     /// Renews within the time limit of the authenticator.

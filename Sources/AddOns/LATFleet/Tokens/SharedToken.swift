@@ -22,11 +22,17 @@ final class SharedToken: Sendable {
         var sealed: Data
     }
 
+    /// What Redis has, compared with a generation.
+    enum Comparison {
+        case newer(Stored)
+        case same
+        /// It has an older token or none, as after a restart with old data.
+        case older
+    }
+
     let name: String
     private let fleet: Fleet
     private let key: Data
-    /// The name of this process in the lease that it asked for last.
-    private let owner = Mutex("")
     private let keys: [String]
     private let channel: String
     private let hasWarnedOfKey = Atomic(false)
@@ -55,20 +61,24 @@ final class SharedToken: Sendable {
     var isShutDown: Bool { fleet.redis.status.state == .shutDown }
 
     /// Calls a closure when the token or the lease may have changed.
-    func observe(_ receive: @escaping @Sendable () -> Void) -> FleetSubscription {
+    ///
+    /// - Parameter receive: Called with whether there is a new connection, so that Redis may have lost the token.
+    func observe(_ receive: @escaping @Sendable (_ isNewConnection: Bool) -> Void) -> FleetSubscription {
         fleet.redis.subscribe(channel) { message in
-            if message != .interrupted { receive() }
+            if message != .interrupted { receive(message == .subscribed) }
         }
     }
 
-    /// The token, if it is newer than a generation; `nil` also when the Redis does not reply.
-    func stored(after generation: Int64) async -> Stored? {
+    /// Compares the token in Redis with a generation; `nil` when the Redis does not reply.
+    func compare(with generation: Int64) async -> Comparison? {
         let reply = try? await fleet.redis.call(
             RedisCommand("HMGET", [.text(keys[0]), "generation", "token"]), .lookUp)
-        guard let parts = reply?.array, parts.count == 2, let found = parts[0].integer, let sealed = parts[1].data,
-            found > generation, found <= Self.lastGeneration
-        else { return nil }
-        return Stored(generation: found, sealed: sealed)
+        guard let parts = reply?.array, parts.count == 2 else { return nil }
+        guard let found = parts[0].integer, let sealed = parts[1].data, found <= Self.lastGeneration else {
+            return .older
+        }
+        guard found != generation else { return .same }
+        return found > generation ? .newer(Stored(generation: found, sealed: sealed)) : .older
     }
 
     /// How long a process asks for the lease while Redis is late. Alone, it could present the same refresh token as the process
@@ -77,25 +87,27 @@ final class SharedToken: Sendable {
 
     /// Asks for the lease. ``Turn/alone`` at once only without a connection.
     ///
-    /// - Parameter generation: The newest one that this process has seen.
-    func begin(after generation: Int64, lease: Duration) async -> Turn {
-        // A name of its own for each lease, so that the end of an earlier one, which may come late, does not end this one.
-        let owner = Hexadecimal.random(byteCount: 12)
-        self.owner.withLock { $0 = owner }
+    /// - Parameters:
+    ///   - generation: The newest one that this process has seen.
+    ///   - owner: The name of this renewal in the lease. Each renewal has its own, so that the end of an earlier one, which may
+    ///     come late, does not end the lease of a later one.
+    func begin(after generation: Int64, lease: Duration, as owner: String) async -> Turn {
         let arguments: [RedisArgument] = [
             .integer(generation), .text(owner), .integer(lease.roundedUpMilliseconds),
         ]
         let end = MonotonicTime.now + Self.patience
+        var isFailingOver = false
         while true {
             do throws(FleetError) {
                 return Self.turn(try await fleet.redis.run(Self.beginScript, keys: keys, arguments, .write))
             } catch {
-                guard error.isOfServer, MonotonicTime.now < end else { return .alone }
+                isFailingOver = isFailingOver || error.kind == .readOnly
+                guard error.isOfServer || isFailingOver, MonotonicTime.now < end else { return .alone }
             }
             // A connection that was just lost is made again meanwhile.
-            guard (try? await Task.sleep(for: .milliseconds(50))) != nil, fleet.redis.status.state != .waiting else {
-                return .alone
-            }
+            guard (try? await Task.sleep(for: .milliseconds(50))) != nil,
+                isFailingOver || fleet.redis.status.state != .waiting
+            else { return .alone }
         }
     }
 
@@ -114,21 +126,31 @@ final class SharedToken: Sendable {
 
     /// Stores a renewed token and ends the lease.
     ///
+    /// - Parameter owner: The name of the renewal, as in ``begin(after:lease:as:)``.
     /// - Returns: its generation; `nil` when it was not stored, because another process holds the lease or has stored a
     ///   newer token.
     /// - Throws: ``FleetError`` when the Redis does not store it; the error of the encoding.
-    func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
+    func store(_ token: some Encodable, after generation: Int64, as owner: String) async throws -> Int64? {
         let sealed = try seal(JSONEncoder().encode(token))
         let arguments: [RedisArgument] = [
-            .text(owner.withLock { $0 }), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
+            .text(owner), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
         ]
         let reply = try await fleet.redis.run(Self.storeScript, keys: keys, arguments, .write)
         return reply.integer.flatMap { $0 > 0 ? $0 : nil }
     }
 
-    /// Ends the lease without a token. Also works when the task is cancelled.
-    func release() {
-        Task { [fleet, keys, owner = owner.withLock { $0 }, channel] in
+    /// Stores a token that Redis has lost, under the generation that it had.
+    func restore(_ token: some Encodable, as generation: Int64) async throws {
+        let arguments: [RedisArgument] = [
+            .integer(generation), .bytes(try seal(JSONEncoder().encode(token))), .integer(Self.lifetime),
+            .text(channel),
+        ]
+        _ = try await fleet.redis.run(Self.restoreScript, keys: [keys[0]], arguments, .write)
+    }
+
+    /// Ends the lease of a renewal without a token. Also works when the task is cancelled.
+    func release(_ owner: String) {
+        Task { [fleet, keys, channel] in
             _ = try? await fleet.redis.run(
                 Self.releaseScript, keys: [keys[1]], [.text(owner), .text(channel)], .write)
         }
@@ -227,6 +249,18 @@ final class SharedToken: Sendable {
         redis.call('DEL', KEYS[2])
         redis.call('PUBLISH', ARGV[5], generation)
         return generation
+        """)
+
+    private static let restoreScript = RedisScript(
+        "a token that was lost",
+        """
+        local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
+        if stored ~= stored or stored > 9007199254740991 then stored = 0 end
+        if stored >= tonumber(ARGV[1]) then return 0 end
+        redis.call('HSET', KEYS[1], 'generation', ARGV[1], 'token', ARGV[2])
+        redis.call('PEXPIRE', KEYS[1], ARGV[3])
+        redis.call('PUBLISH', ARGV[4], ARGV[1])
+        return 1
         """)
 
     private static let releaseScript = RedisScript(

@@ -80,6 +80,7 @@ final class InspectedCalls: Sendable {
     private let capture: BodyCapture
     private let state = Mutex(State())
     private let conversions = DispatchQueue(label: "lat-inspect")
+    private let answers = DispatchQueue(label: "lat-inspect-page", attributes: .concurrent)
     /// The estimated bytes of a call without its bodies.
     private static let plainWeight = 6 << 10
     /// A finished call whose bodies are larger becomes a record at once, which keeps only their beginning.
@@ -279,6 +280,11 @@ final class InspectedCalls: Sendable {
         state.withLock { state in
             for changes in state.changes.values { changes.reader.wake() }
         }
+    }
+
+    /// Makes many records for a page on another thread than those of tasks, which belong to the program.
+    func apart<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
+        await withCheckedContinuation { continuation in answers.async { continuation.resume(returning: work()) } }
     }
 
     /// The calls whose bodies or messages contain a text, in any case.

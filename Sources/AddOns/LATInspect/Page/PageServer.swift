@@ -134,8 +134,10 @@ package final class PageServer: Sendable {
             let hello = (try? JSONEncoder().encode(hello)) ?? Data()
             let stream = CallStream(calls, first: Data("event: hello\ndata: ".utf8) + hello + Data("\n\n".utf8))
             return Response("text/event-stream", AsyncStream(unfolding: { await stream.next() }))
-        case ("POST", "/har"): return calls.har(request)
-        case ("GET", "/search"): return .json(calls.ids(containing: request.parameter("text") ?? ""))
+        case ("POST", "/har"): return await calls.apart { [request] in calls.har(request) }
+        case ("GET", "/search"):
+            let text = request.parameter("text") ?? ""
+            return await calls.apart { Response.json(calls.ids(containing: text)) }
         case ("POST", "/resend"):
             guard let resender else { break }
             return await resender.answer(request)
@@ -203,12 +205,15 @@ private final class CallStream: Sendable {
         if let first = first.withLock({ $0.take() }) { return first }
         await reader.change()
         let ids = calls.changes(for: reader, limit: 250)
-        let lines = ids.compactMap { id in
-            calls.record(id).map { WireCall($0.record, number: $0.number, program: calls.program(of: id)) }
+        let data = await calls.apart { [calls] () -> Data? in
+            let lines = ids.compactMap { id in
+                calls.record(id).map { WireCall($0.record, number: $0.number, program: calls.program(of: id)) }
+            }
+            return lines.isEmpty ? nil : try? JSONEncoder().encode(lines)
         }
         // Several changes of a call within a short time are sent as one.
         if ids.count < 250 { try? await Task.sleep(for: .milliseconds(50)) }
-        guard !lines.isEmpty, let data = try? JSONEncoder().encode(lines) else { return Data(":\n\n".utf8) }
+        guard let data else { return Data(":\n\n".utf8) }
         return Data("data: ".utf8) + data + Data("\n\n".utf8)
     }
 }

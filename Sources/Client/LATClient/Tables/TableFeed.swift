@@ -71,6 +71,8 @@ struct TableOrigin: TableOriginFacts {
     let copy: TableCopy?
     var version: TableVersion
     var isCopy: Bool
+    /// Whether the copy on disk has this version.
+    var isKept = true
 
     var name: String { feed.name }
 
@@ -148,7 +150,9 @@ struct TableCopy: Hashable, Sendable {
     ///   of the program elsewhere.
     func read(_ feed: any TableFeed) throws(OwnFile.Refusal) -> TableVersion? {
         let isVerified = feed.publicKey != nil
-        guard let bytes = isVerified ? try? SourceFile.bytes(of: path) : try OwnFile.bytes(of: path, limit: Self.limit)
+        guard
+            let bytes = isVerified
+                ? try? SourceFile.bytes(of: path, limit: Self.limit) : try OwnFile.bytes(of: path, limit: Self.limit)
         else { return nil }
         var fields: [String: String] = [:]
         var rest = bytes[...]

@@ -303,10 +303,21 @@ async function connect() {
     return read(await fetch('file'), hello.file);
   }
   let from = 'live:' + hello.run;
-  const stream = new EventSource('stream'), turn = (now, text) => { state = now; hint(text); soon(); };
-  stream.addEventListener('hello', ({ data }) => { from = 'live:' + JSON.parse(data).run; turn('live', ''); });
-  stream.onmessage = ({ data }) => { store.take(JSON.parse(data), from); soon(); };
-  stream.onerror = () => turn('lost', 'The program does not answer; the page tries again.');
+  const turn = (now, text) => { state = now; hint(text); soon(); };
+  function listen() {
+    const stream = new EventSource('stream');
+    stream.addEventListener('hello', ({ data }) => { from = 'live:' + JSON.parse(data).run; turn('live', ''); });
+    stream.onmessage = ({ data }) => { store.take(JSON.parse(data), from); soon(); };
+    stream.onerror = async () => {
+      turn('lost', 'The program does not answer; the page tries again.');
+      // After an answer that is an error, the browser does not try again: another program may have the port now.
+      if (stream.readyState !== EventSource.CLOSED) return;
+      const answer = await ask('hello');
+      if (answer?.status === 401) turn('refused', await reason(answer));
+      else setTimeout(listen, 1000);
+    };
+  }
+  listen();
 }
 
 // MARK: Buttons and keys

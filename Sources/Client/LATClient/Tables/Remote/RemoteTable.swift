@@ -117,7 +117,16 @@ extension DomainTable {
             switch try await feed.read(after: copy?.revision, within: copy == nil ? .seconds(10) : .seconds(2)) {
             case .version(let version):
                 self = try DomainTable(version, from: feed, copy: place, isCopy: false)
-                do throws(SystemError) { try await place?.write(version, from: feed) } catch { place?.warn(error) }
+                do throws(SystemError) {
+                    try await place?.write(version, from: feed)
+                } catch {
+                    place?.warn(error)
+                    change { contents in
+                        var origin = contents.origin as? TableOrigin
+                        origin?.isKept = false
+                        contents.origin = origin
+                    }
+                }
             case .refused(let error): throw error
             case .unchanged:
                 guard var confirmed = copy else {

@@ -43,7 +43,10 @@ private struct FollowLoop {
     private var schedule: PollSchedule
     /// The failure to read that was reported last.
     private var reported: String?
-    private var isCopyReported = false
+    /// The newest valid version, until it is on disk.
+    private var unkept: TableVersion?
+    /// Whether the failure to write the copy was reported.
+    private var isCopyReported: Bool
     private let number = Self.nextNumber.add(1, ordering: .relaxed).newValue
     /// Why the version read last is not used.
     private var refusal: NetworkError?
@@ -62,6 +65,8 @@ private struct FollowLoop {
         self.state = state
         self.triggers = triggers
         seen = origin.version.revision
+        isCopyReported = !origin.isKept
+        unkept = origin.isKept ? nil : origin.version
         // After a start from the copy, the source is read again soon.
         schedule = PollSchedule(interval: feed.interval, isFailing: origin.isCopy)
     }
@@ -96,6 +101,7 @@ private struct FollowLoop {
                 report(error)
             }
             schedule.succeeded()
+            await keep()
             await reportUse()
         } catch {
             schedule.failed()
@@ -152,17 +158,20 @@ private struct FollowLoop {
         seen = version.revision
         reported = nil
         refusal = nil
-        await keep(version)
+        unkept = version
+        await keep()
         state.report(.reloaded(table))
     }
 
-    private mutating func keep(_ version: TableVersion) async {
-        guard let copy, !isCopyReported else { return }
+    /// Writes the newest version to the disk, unless it is there. What fails is tried again after the next read.
+    private mutating func keep() async {
+        guard let copy, let version = unkept else { return }
         do throws(SystemError) {
             try await copy.write(version, from: feed)
+            (unkept, isCopyReported) = (nil, false)
         } catch {
+            if !isCopyReported { copy.warn(error) }
             isCopyReported = true
-            copy.warn(error)
         }
     }
 }
@@ -202,7 +211,8 @@ extension TableCopy {
     /// Reports on standard error that the copy could not be written.
     func warn(_ error: SystemError) {
         EngineConfiguration().warn(
-            "the copy of the table cannot be written to \(path) (\(error)); the next start needs the table's source")
+            "the copy of the table cannot be written to \(path) (\(error)), so a start without the table's source would use an "
+                + "older one or none; writing is tried again")
     }
 }
 
