@@ -346,7 +346,10 @@ extension Engine {
         case .end: return 0
         case .refuse: return Int(CURL_READFUNC_ABORT)
         }
-        if throttle?.allowsSending(transfer, now) == false { return Int(CURL_READFUNC_PAUSE) }
+        if throttle?.allowsSending(transfer, now) == false {
+            transfer.machine.sendingPaused()
+            return Int(CURL_READFUNC_PAUSE)
+        }
         let piece =
             throttle.map { UnsafeMutableRawBufferPointer(rebasing: buffer.prefix($0.piece(transfer))) } ?? buffer
         switch source.read(into: piece) {
