@@ -101,11 +101,13 @@ extension Engine {
     /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
     /// only once a second, so there the engine checks each connection itself. Two kinds of connections may have input:
     /// one with HTTP/2, whose frames may arrive at any time, and a prewarmed one that has carried no request, whose
-    /// input may be TLS session tickets.
+    /// input may be TLS session tickets. Input on a connection of live transfers is not recorded.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasUnsolicitedInput =
             if GlobalCurl.checksPoolOncePerSecond {
                 handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
+            } else if transfer.plan.isLive {
+                handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnrecordedInput(port: handle.localPort)
             } else if sockets.inputCount > 0 {
                 // On Unix domain sockets, no port distinguishes a new connection from those that hold input.
                 (handle.localPort > 0 || handle.long(CURLINFO_NUM_CONNECTS) == 0)
@@ -391,13 +393,5 @@ extension Engine {
         let progress = transfer.machine.progressEnded(
             completed, isWhole: isWhole, isCoded: transfer.head.isCoded, now)
         if let progress { report(progress) }
-    }
-}
-
-extension IPAddress {
-    /// Makes the address that libcurl is about to connect to; `nil` for a family other than IPv4 and IPv6.
-    init?(_ address: UnsafePointer<curl_sockaddr>) {
-        guard let name = SocketAddress(address) else { return nil }
-        self.init(bytes: name.host)
     }
 }

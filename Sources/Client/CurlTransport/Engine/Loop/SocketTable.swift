@@ -29,6 +29,8 @@ struct SocketTable {
         var isUnused = false
         /// The socket's inode number, which, unlike the descriptor, is not reused.
         var inode: ino_t = 0
+        /// The local port, once it was asked for and known; 0 before.
+        var port = 0
         /// The origin of the request that it was opened for; empty for a probe.
         var origin = ""
         var openedAt: MonotonicTime?
@@ -161,8 +163,22 @@ struct SocketTable {
     ///
     /// - Parameter port: As in ``hasUnsolicitedInput(port:)``. Connections to different servers may share a port; the sum
     ///   includes all of them, and for port 0 all Unix domain sockets.
-    func unsentBytes(port: Int) -> Int {
-        open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
+    mutating func unsentBytes(port: Int) -> Int { open(port: port).reduce(0) { $0 + Int(lat_unsent_bytes($1)) } }
+
+    /// Whether input waits on a connection that a ``ServiceMulti`` watches. It is not recorded, so the sockets are looked at.
+    ///
+    /// - Parameter port: As in ``hasUnsolicitedInput(port:)``.
+    mutating func hasUnrecordedInput(port: Int) -> Bool { open(port: port).contains { Self.peek(at: $0).isInput } }
+
+    /// The open sockets on a port. Many transfers may ask at once, so a socket is asked for its port only until it has one.
+    private mutating func open(port: Int) -> [CInt] {
+        var found: [CInt] = []
+        for index in entries.indices where entries[index].isOpenedByEngine {
+            if entries[index].port == 0 { entries[index].port = Self.port(of: CInt(index)) }
+            guard entries[index].port == port, Self.inode(of: CInt(index)) == entries[index].inode else { continue }
+            found.append(CInt(index))
+        }
+        return found
     }
 
     private mutating func forgetInput(_ descriptor: CInt) {
