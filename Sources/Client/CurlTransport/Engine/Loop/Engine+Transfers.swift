@@ -129,6 +129,11 @@ extension Engine {
             transfer.fail(EngineFailure.changed(field, digest.byteCount))
         }
         if result == CURLE_OK, let end = transfer.bodyEnd { noteEnd(end, of: transfer) }
+        // A redirect is followed whatever becomes of its body. Who reads that gets the error.
+        if result != CURLE_OK || transfer.failure != nil, transfer.machine.drainsUntil != nil {
+            transfer.machine.answerAtHead()
+            answerWithStream(transfer, handle)
+        }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {
