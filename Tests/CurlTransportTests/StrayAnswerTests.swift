@@ -50,7 +50,7 @@ import Testing
             isFirstRead.signal()
             await isStraySent.wait()
             let request = HTTPRequest(
-                isLive ? "GET" : HTTPMethod(method), server.url("/2"), body: method == "POST" ? .text("pay") : nil
+                isLive ? "GET" : method, server.url("/2"), body: method == "POST" ? .text("pay") : nil
             ).with { $0.context.isLive = isLive }
             #expect(try await transport.answer(to: request).text == "right")
             #expect(try await transport.answer(to: request).text == "right")
