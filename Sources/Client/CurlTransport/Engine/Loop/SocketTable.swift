@@ -175,8 +175,7 @@ struct SocketTable {
         var found: [CInt] = []
         for index in entries.indices where entries[index].isOpenedByEngine {
             if entries[index].port == 0 { entries[index].port = Self.port(of: CInt(index)) }
-            guard entries[index].port == port, Self.inode(of: CInt(index)) == entries[index].inode else { continue }
-            found.append(CInt(index))
+            if entries[index].port == port, isOpen(CInt(index)) { found.append(CInt(index)) }
         }
         return found
     }
@@ -197,20 +196,23 @@ struct SocketTable {
 
     private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
-    private var open: some Sequence<CInt> {
-        (0..<CInt(entries.count)).lazy.filter {
-            entries[Int($0)].isOpenedByEngine && Self.inode(of: $0) == entries[Int($0)].inode
-        }
+    private var open: some Sequence<CInt> { (0..<CInt(entries.count)).lazy.filter(isOpen) }
+
+    private func isOpen(_ descriptor: CInt) -> Bool {
+        entries[Int(descriptor)].isOpenedByEngine && Self.inode(of: descriptor) == entries[Int(descriptor)].inode
     }
 
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
     /// The sockets of idle connections: those of the pool that libcurl does not watch, except on a port that a transfer uses.
     /// The socket of a paused transfer is not watched either.
-    func idle(exceptPorts busy: Set<Int>) -> [CInt] {
-        open.filter {
-            entries[Int($0)].isPooled && entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0))
+    func idle(exceptPorts busy: @autoclosure () -> Set<Int>) -> [CInt] {
+        let unwatched = entries.indices.filter {
+            entries[$0].isOpenedByEngine && entries[$0].isPooled && entries[$0].wanted.isEmpty
         }
+        guard !unwatched.isEmpty else { return [] }
+        let busy = busy()
+        return unwatched.map { CInt($0) }.filter { isOpen($0) && !busy.contains(Self.port(of: $0)) }
     }
 
     /// The open sockets by origin, without those of probes. Idle are those of ``idle(exceptPorts:)``.
