@@ -351,13 +351,10 @@ extension Engine {
         case .end: return 0
         case .refuse: return Int(CURL_READFUNC_ABORT)
         }
-        if throttle?.allowsSending(transfer, now) == false {
-            transfer.machine.sendingPaused()
-            return Int(CURL_READFUNC_PAUSE)
-        }
+        let mustWait = throttle?.allowsSending(transfer, now) == false
         let piece =
             throttle.map { UnsafeMutableRawBufferPointer(rebasing: buffer.prefix($0.piece(transfer))) } ?? buffer
-        switch source.read(into: piece) {
+        switch mustWait ? .pause : source.read(into: piece) {
         case .bytes(let count):
             throttle?.sent(count, transfer)
             transfer.machine.sent(count, now)
