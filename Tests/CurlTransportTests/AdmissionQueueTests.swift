@@ -142,6 +142,22 @@ private struct NaiveQueue {
         #expect(mayStart)
     }
 
+    /// A crawler has a request for each of many hosts. Looking through all hosts for the next one would take minutes.
+    @Test(.timeLimit(.minutes(1)), arguments: [100, Int.max]) func manyHostsStartInOrder(totalLimit: Int) {
+        var queue = AdmissionQueue<Int>(totalLimit: totalLimit)
+        let count = 20_000
+        let requests = (0..<count).map { queue.submit($0, host: "host \($0)", priority: .normal, limit: 5) }
+        var started = requests.indices.filter { requests[$0].mayStart }
+        var next = 0
+        while next < started.count {
+            started += queue.finish(requests[started[next]].place)
+            next += 1
+        }
+        #expect(started == Array(0..<count))
+        _ = queue.submit(count, host: "another", priority: .normal, limit: 5)
+        #expect(queue.hostCount == 1, "idle hosts are forgotten after a burst, too")
+    }
+
     /// A removal moves at most one element on average, whatever the order of removals.
     @Test(arguments: [10_000, 100_000])
     func cancellingManyIsLinear(count: Int) {

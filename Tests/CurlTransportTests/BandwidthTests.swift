@@ -64,6 +64,31 @@ import Testing
         }
     }
 
+    /// The server has answered all before it reads. An upload that waits for its rate does not stand.
+    @Test func answeredUploadKeepsItsRate() async throws {
+        let received = Box([UInt8]())
+        let hasEnded = Event()
+        let server = try RawServer { connection in
+            connection.sendAtOnce()
+            while !received.value.contains(UInt8(ascii: "}")) {
+                let bytes = connection.read()
+                if bytes.isEmpty { break }
+                if received.value.isEmpty {
+                    connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8))
+                }
+                received.change { $0 += bytes }
+            }
+            hasEnded.happen()
+        }
+        try await withTransport { transport async throws in
+            // A byte in a second, so that each waits longer than an upload may stand.
+            let request = HTTPRequest("POST", server.url(), body: .text("{1234}")).with { $0.maxSendRate = 1 }
+            #expect(try await transport.answer(to: request).text == "ok")
+            await hasEnded.wait()
+            #expect(String(decoding: received.value, as: UTF8.self).hasSuffix("{1234}"))
+        }
+    }
+
     @Test func transfersShareTheEngineRate() async throws {
         let server = try Self.server(100_000)
         try await withTransport(testConfiguration { $0.maxReceiveRate = 500_000 }) { transport async throws in

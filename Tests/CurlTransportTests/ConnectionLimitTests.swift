@@ -60,6 +60,35 @@ import Testing
         }
     }
 
+    /// To libcurl all of these are one host: a Unix domain socket is called `localhost`, and `connectTo` names the server.
+    @Test(arguments: ["sockets", "connectTo"]) func originsAtOnePlaceHaveTheirOwnLimits(kind: String) async throws {
+        let directory = try TemporaryDirectory()
+        let names = ["slow", "other"]
+        let servers = try names.map { name in
+            kind == "sockets" ? try MockServer(unixSocketPath: directory.path(of: name)) : try MockServer()
+        }
+        for server in servers {
+            server.fallback { $0.path == "/slow" ? .text("never").stalling(.start) : .text("x") }
+        }
+        let configuration = testConfiguration {
+            $0.maxConnectionsPerHost = 1
+            if kind == "connectTo" { $0.connectTo = ["::127.0.0.1:\(servers[0].port)"] }
+        }
+        let request = { @Sendable (name: String) in
+            HTTPRequest(
+                "GET",
+                kind == "sockets" ? "unix://\(directory.path(of: name)):/\(name)" : "http://\(name).example.org/\(name)"
+            )
+        }
+        try await withTransport(configuration) { transport async throws in
+            let slow = Task { try await transport.send(request("slow")) }
+            try await servers[0].waitForRequests(1)
+            #expect(try await transport.answer(to: request("other")).text == "x")
+            slow.cancel()
+            _ = await slow.result
+        }
+    }
+
     @Test func totalLimitHoldsAcrossHosts() async throws {
         let servers = try (0..<4).map { _ in try MockServer() }
         for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(3)) } }

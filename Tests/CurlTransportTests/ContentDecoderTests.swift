@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import CurlTransport
@@ -131,6 +132,31 @@ import Testing
         #expect(try !decode(["zstd"], frame + frame.dropLast()).decoder.isComplete)
     }
 
+    /// Padding and empty members take a thousandth of their size in the next coding, and no room in the body.
+    @Test(.timeLimit(.minutes(1)), arguments: ["padding", "members"]) func hollowCodingsAreRefused(kind: String) throws
+    {
+        let empty = kind == "padding" ? Data([0]) : Self.packed(Data())
+        let block = Data(repeatElement(empty, count: (64 << 10) / empty.count).joined())
+        func hollow(_ byteCount: Int) -> Data {
+            (0...byteCount / block.count).reduce(into: Codings.gzip) { data, _ in data.append(block) }
+        }
+        #expect(try decode(["gzip, gzip"], Self.packed(hollow(2 << 20))).text == Codings.text)
+        let bomb = Self.packed(hollow(17 << 20))
+        #expect(throws: CodingFault.hollow(CodingSurplus.limit)) { try decode(["gzip, gzip"], bomb) }
+        // With one more coding it is some 2 KB.
+        #expect(throws: CodingFault.hollow(CodingSurplus.limit)) { try decode(["gzip, gzip, gzip"], Self.packed(bomb)) }
+    }
+
+    /// Bytes that do not get smaller are no surplus.
+    @Test func longBodyInTwoCodingsIsWhole() throws {
+        var random = SeededGenerator(seed: 5)
+        let piece = Data((0..<(64 << 10)).map { _ in UInt8.random(in: 0...255, using: &random) })
+        let text = (0..<300).reduce(into: Data()) { data, _ in data.append(piece) }
+        let decoder = try #require(BodyDecoder(["gzip, gzip"]))
+        let output = try Self.decode([UInt8](Self.packed(Self.packed(text))), decoder, 32 << 10)
+        #expect(Data(output) == text && decoder.isComplete)
+    }
+
     /// Some servers send a checksum after raw DEFLATE.
     @Test func fourBytesMayFollowRawDeflate() throws {
         let bytes = [UInt8](Data(base64Encoded: Self.raw) ?? Data())
@@ -157,5 +183,9 @@ import Testing
         #expect(throws: CodingFault.unknown("deflate64", hint: nil)) { try decode(["gzip, deflate64"], [1]) }
         #expect(throws: CodingFault.tooMany(5)) { try decode(["gzip, gzip, gzip, gzip, gzip, gzip"], [1]) }
         #expect(try decode(["Identity", "GZip"], Codings.gzip).text == Codings.text)
+        let long = String(repeating: "a", count: 50_000)
+        let (cut, many) = (String(repeating: "a", count: 32), String(repeating: "a,", count: 50_000))
+        let names = [BodyDecoder(["b, \(long)"])?.name, BodyDecoder([many])?.name]
+        #expect(names == ["b, \(cut)", "a, a, a, a, a, a"])
     }
 }

@@ -21,6 +21,30 @@ import Testing
         return kind.value
     }
 
+    /// curl and browsers follow such a redirect, too. Whoever reads its body gets the error.
+    @Test(arguments: [
+        ("Content-Length: 100", "cut", NetworkError.Kind.connectionLost),
+        ("Transfer-Encoding: chunked", "5\r\ncut", .connectionLost),
+        ("Content-Length: 5\r\nContent-Encoding: gzip", "plain", .protocolViolation),
+        ("Content-Length: 5\r\nContent-Digest: sha-256=:\(String(repeating: "A", count: 43))=:", "other", .integrity),
+    ]) func brokenBodyOfRedirectIsNotNeeded(fields: String, body: String, kind: NetworkError.Kind) async throws {
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Array("HTTP/1.1 302 Found\r\nLocation: /next\r\n\(fields)\r\n\r\n\(body)".utf8))
+        }
+        try await withTransport(testConfiguration { $0.redirects = .follow(limit: 5) }) { transport async throws in
+            for streams in [false, true] {
+                let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = streams }
+                let response = try await transport.answer(to: request)
+                #expect(response.status == 302 && response.headers["Location"] == "/next")
+                let error = await #expect(throws: NetworkError.self) { _ = try await response.body.collect(upTo: 1000) }
+                #expect(error?.kind == kind)
+            }
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()).with { $0.redirects = .none })
+            #expect(error.kind == kind)
+        }
+    }
+
     @Test(arguments: [true, false])
     func brokenConnectionIsReportedAsLost(resets: Bool) async throws {
         let server = try MockServer()

@@ -253,6 +253,24 @@ import Testing
         }
     }
 
+    /// libcurl ignores a proxy there.
+    @Test(arguments: [false, true]) func unixSocketHasNoProxy(isOfManager: Bool) async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "s")
+        let server = try MockServer(unixSocketPath: path)
+        server.fallback { .text($0.headers["Proxy-Authorization"] ?? "none", status: 407) }
+        let configuration = configuration("http://ada:secret@127.0.0.1:9").with {
+            if isOfManager { $0.unixSocketPath = path }
+        }
+        let request = HTTPRequest("GET", "http://daemon/", headers: ["Proxy-Authorization": "Basic c2VjcmV0"]).with {
+            if !isOfManager { $0.unixSocketPath = path }
+        }
+        try await withTransport(configuration) { transport async throws in
+            let response = try await transport.answer(to: request)
+            #expect(response.status == 407 && response.text == "none")
+        }
+    }
+
     @Test func status407WithoutProxyIsAResponse() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("odd", status: 407) }

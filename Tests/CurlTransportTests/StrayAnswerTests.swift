@@ -16,8 +16,8 @@ import Testing
         "HTTP/1.1 200 OK\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)"
     }
 
-    /// The second request was not sent, so even a POST goes to another connection.
-    @Test(arguments: ["GET", "POST"], ["late", "with its end", "in the same packet"])
+    /// The second request was not sent, so even a POST goes to another connection. Live transfers have a pool of their own.
+    @Test(arguments: ["GET", "POST", "live"], ["late", "with its end", "in the same packet"])
     func strayResponseIsNotUsed(method: String, way: String) async throws {
         let connections = Box(0)
         let isFirstRead = DispatchSemaphore(value: 0)
@@ -44,10 +44,14 @@ import Testing
             connection.drain()
         }
         try await withTransport(configuration) { transport async throws in
-            #expect(try await transport.get(server.url("/1")).text == "first")
+            let isLive = method == "live"
+            let first = HTTPRequest("GET", server.url("/1")).with { $0.context.isLive = isLive }
+            #expect(try await transport.answer(to: first).text == "first")
             isFirstRead.signal()
             await isStraySent.wait()
-            let request = HTTPRequest(method, server.url("/2"), body: method == "POST" ? .text("pay") : nil)
+            let request = HTTPRequest(
+                isLive ? "GET" : method, server.url("/2"), body: method == "POST" ? .text("pay") : nil
+            ).with { $0.context.isLive = isLive }
             #expect(try await transport.answer(to: request).text == "right")
             #expect(try await transport.answer(to: request).text == "right")
             #expect(connections.value == 2)

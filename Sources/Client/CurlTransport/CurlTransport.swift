@@ -122,7 +122,9 @@ package final class CurlTransport: Transport {
         for cookie in cookies?.all(reaching: request) ?? [] {
             request.headers.append("Cookie", "\(cookie.name)=\(cookie.value)")
         }
-        if request.proxy == nil, !proxies.isEmpty, let target = try? targets.target(for: request.url) {
+        if request.proxy == nil, !proxies.isEmpty, request.unixSocketPath == nil, !hasUnixSocket,
+            let target = try? targets.target(for: request.url)
+        {
             request.proxy = proxies.proxy(for: target).map { .url($0.url) }
         }
         return request
@@ -262,7 +264,9 @@ package final class CurlTransport: Transport {
         if let policy = request.proxy {
             proxies = try ProxySettings(policy, environment: ProcessInfo.processInfo.environment)
         }
-        plan.proxy = proxies.proxy(for: target)
+        // libcurl connects to a Unix domain socket without a proxy.
+        let usesUnixSocket = request.unixSocketPath != nil || hasUnixSocket
+        plan.proxy = usesUnixSocket ? nil : proxies.proxy(for: target)
         if let addressGuard {
             if plan.proxy != nil, let rule = addressGuard.refusal(ofProxiedHost: target.host) {
                 throw AddressGuard.error(rule, address: target.host, host: target.host)
@@ -282,7 +286,7 @@ package final class CurlTransport: Transport {
             for: request, body: plan.body, decompresses: plan.decompresses, context: fieldContext(&plan, request))
         if request.version != .automatic || versions.standard != .automatic {
             plan.version = try versions.choice(
-                for: request, target, proxy: plan.proxy, unixSocket: request.unixSocketPath != nil || hasUnixSocket)
+                for: request, target, proxy: plan.proxy, unixSocket: usesUnixSocket)
             plan.needsReset = EasyHandle.needsNewConnection(plan.version)
         }
         if request.hasNoSettings { return plan }

@@ -29,7 +29,27 @@ enum CodingFault: Error, Hashable {
     case unknown(String, hint: String?)
     /// More codings were applied than are decoded.
     case tooMany(Int)
+    /// More than this many bytes that one coding became are nothing in the next one.
+    case hollow(Int)
     case noMemory
+}
+
+/// Limits what is within the codings of a body and becomes nothing: padding, or empty members. Each coding may multiply that by a
+/// thousand, so that a single piece would keep the engine's thread for hours.
+final class CodingSurplus {
+    /// The bytes between codings without those that became something.
+    private var byteCount = 0
+
+    static let limit = 16 << 20
+    /// How many bytes between the codings one byte of the body may take: some that are flushed one by one.
+    private static let factor = 32
+
+    func note(between count: Int) throws(CodingFault) {
+        byteCount += count
+        guard byteCount <= Self.limit else { throw .hollow(Self.limit) }
+    }
+
+    func note(decoded count: Int) { byteCount = max(0, byteCount - count * Self.factor) }
 }
 
 /// Decodes a body with two codings: what the first decoder outputs is the input of the second.
@@ -39,10 +59,12 @@ final class PipedDecoder: BufferDecoder {
     private let between = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
     /// The part of `between` that the second decoder has not taken.
     private var waiting = 0..<0
+    private let surplus: CodingSurplus
 
-    init(_ first: any BufferDecoder, _ second: any BufferDecoder) {
+    init(_ first: any BufferDecoder, _ second: any BufferDecoder, _ surplus: CodingSurplus) {
         self.first = first
         self.second = second
+        self.surplus = surplus
     }
 
     deinit { between.deallocate() }
@@ -60,6 +82,7 @@ final class PipedDecoder: BufferDecoder {
             guard count < output.count else { return count }
             waiting = 0..<(try first.decode(&input, into: between))
             guard !waiting.isEmpty else { return count }
+            try surplus.note(between: waiting.count)
         }
     }
 }
@@ -79,6 +102,7 @@ final class BodyDecoder {
     /// again, from its first byte.
     var repeatedByteCount = 0
     private let decoder: Result<any BufferDecoder, CodingFault>
+    private let surplus: CodingSurplus
 
     /// Makes a decoder; `nil` when the body has no coding but `identity`.
     ///
@@ -89,22 +113,25 @@ final class BodyDecoder {
     init?(_ fields: [String], _ own: [ContentCoding] = [], _ dictionary: CompressionDictionary? = nil) {
         let names = fields.flatMap { FieldList.names($0) }.filter { !ContentCodings.isIdentity($0) }
         guard !names.isEmpty else { return nil }
-        name = names.joined(separator: ", ")
+        // What a server sends may be long.
+        name = names.prefix(Self.limit + 1).map { $0.prefix(32) }.joined(separator: ", ")
         dictionaryByteCount = names.contains(DictionaryDecoder.name) ? Int64(dictionary?.bytes.count ?? 0) : 0
-        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names, own, dictionary) }
+        let surplus = CodingSurplus()
+        self.surplus = surplus
+        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names, own, dictionary, surplus) }
     }
 
     /// libcurl's limit, which bounds the memory of a response.
     private static let limit = 5
 
     private static func decoder(
-        for names: [String], _ own: [ContentCoding], _ dictionary: CompressionDictionary?
+        for names: [String], _ own: [ContentCoding], _ dictionary: CompressionDictionary?, _ surplus: CodingSurplus
     ) throws(CodingFault) -> any BufferDecoder {
         guard names.count <= limit else { throw .tooMany(limit) }
         var whole: (any BufferDecoder)?
         for name in names.reversed() {
             let next = try ContentCodings.decoder(for: name, own, dictionary)
-            whole = whole.map { PipedDecoder($0, next) } ?? next
+            whole = whole.map { PipedDecoder($0, next, surplus) } ?? next
         }
         guard let whole else { throw .noMemory }
         return whole
@@ -125,6 +152,7 @@ final class BodyDecoder {
         defer { codedByteCount += Int64(before - input.count) }
         let count = try decoder.get().decode(&input, into: output)
         byteCount += Int64(count)
+        surplus.note(decoded: count)
         return count
     }
 }

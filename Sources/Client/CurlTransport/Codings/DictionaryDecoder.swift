@@ -60,15 +60,3 @@ final class DictionaryDecoder: BufferDecoder {
         input = UnsafeRawBufferPointer(rebasing: input.dropFirst(piece.count))
     }
 }
-
-extension TransferPlan {
-    /// Offers a dictionary to the server (RFC 9842 §2.2, §6.1). A stage or an interceptor may have sent the request to another origin.
-    mutating func offer(_ dictionary: CompressionDictionary, with request: HTTPRequest) {
-        guard decompresses, dictionary.isFor(request), ZstdLibrary.shared != nil,
-            let place = headerLines.firstIndex(where: { $0.hasPrefix("Accept-Encoding:") })
-        else { return }
-        self.dictionary = dictionary
-        headerLines[place] += ", \(DictionaryDecoder.name)"
-        headerLines += dictionary.fields.map { "\($0.name): \($0.value)" }
-    }
-}

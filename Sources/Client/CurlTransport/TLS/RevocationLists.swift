@@ -28,7 +28,7 @@ final class RevocationLists: Sendable {
         var warned: Set<String> = []
     }
 
-    private struct Weak { weak var transport: CurlTransport? }
+    private struct Weak { weak var transport: (any Transport & AnyObject)? }
     private struct WeakFile { weak var file: RevocationFile? }
 
     private let state = Mutex(State())
@@ -60,7 +60,7 @@ final class RevocationLists: Sendable {
     var uncheckedCount: Int { unchecked.load(ordering: .relaxed) }
 
     /// Sets the transport that fetches.
-    func fetch(by transport: CurlTransport) { owner.withLock { $0.transport = transport } }
+    func fetch(by transport: any Transport & AnyObject) { owner.withLock { $0.transport = transport } }
 
     /// The lists of a file, which all who name it share.
     ///
@@ -166,7 +166,7 @@ final class RevocationLists: Sendable {
             ? .failure(Failure(reason: "sent nothing within \(limits.time)")) : answer
     }
 
-    private func answer(_ url: String, _ transport: CurlTransport) async -> Result<[RevocationList], Failure>? {
+    private func answer(_ url: String, _ transport: any Transport) async -> Result<[RevocationList], Failure>? {
         var request = HTTPRequest("GET", url)
         request.timeout = limits.time
         request.maxBodySize = Self.sizeLimit

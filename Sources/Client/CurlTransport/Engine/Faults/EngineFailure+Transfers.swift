@@ -80,11 +80,16 @@ extension EngineFailure {
                 .protocolViolation,
                 message: "the body has more than \(limit) codings (\(decoder.name)); correct the server, or "
                     + keepsCoding)
+        case .hollow(let limit):
+            return NetworkError(
+                .bodyTooLarge,
+                message: "more than \(limit >> 20) MiB within the codings of the body (\(decoder.name)) become "
+                    + "nothing, \(place(of: decoder)); correct the server, or \(keepsCoding)")
         case .unknown(let name, let hint):
             return NetworkError(
                 .protocolViolation,
-                message: "the server sent the body in the coding \"\(name.escaped)\", which was not asked for and "
-                    + "cannot be decoded; \(hint ?? "")correct the server, or \(keepsCoding)")
+                message: "the server sent the body in the coding \"\(String(name.prefix(32)).escaped)\", which was not "
+                    + "asked for and cannot be decoded; \(hint ?? "")correct the server, or \(keepsCoding)")
         case .otherDictionary:
             return NetworkError(
                 .integrity,

@@ -1,4 +1,5 @@
 internal import HTTPCore
+import Platform
 
 /// Decides which requests start now and which wait, to enforce the limits of
 /// each host and of the whole engine.
@@ -29,12 +30,35 @@ struct AdmissionQueue<ID: Hashable> {
         /// One queue for each priority, lowest first; empty until a request waits.
         var waiting: [FIFO] = []
         var waitingCount = 0
+        /// The turn under which it is in ``ready``; `nil` for none.
+        var offered: Turn?
+
+        var isIdle: Bool { running == 0 && waitingCount == 0 }
+
+        /// The turn of its first waiting request.
+        var turn: Turn? {
+            for priority in waiting.indices.reversed() {
+                if let first = waiting[priority].first { return Turn(priority: priority, order: first.order) }
+            }
+            return nil
+        }
 
         mutating func wait(_ id: ID, priority: RequestPriority, order: UInt64) {
             if waiting.isEmpty { waiting = [FIFO](repeating: FIFO(), count: RequestPriority.allCases.count) }
             waiting[priority.rawValue].append(id, order: order)
             waitingCount += 1
         }
+    }
+
+    /// The turn of a request under the total limit: the highest priority comes first, and among equal priorities the request that
+    /// has waited longest.
+    private struct Turn: Comparable {
+        let priority: Int
+        let order: UInt64
+
+        static var last: Turn { Turn(priority: -1, order: .max) }
+
+        static func < (lhs: Turn, rhs: Turn) -> Bool { (rhs.priority, lhs.order) < (lhs.priority, rhs.order) }
     }
 
     /// A queue in which the removal of any element leaves a gap instead of shifting the others.
@@ -96,6 +120,11 @@ struct AdmissionQueue<ID: Hashable> {
     private var holes: [Int] = []
     private var places: [String: Int] = [:]
     private var hostsWithWaiters: Set<Int> = []
+    /// The hosts whose first waiting request could start, by its turn; empty without a total limit. What is not the host's
+    /// ``Host/offered`` is out of date.
+    private var ready = TimerHeap<Turn, (index: Int, turn: Turn)>()
+    /// How many remembered hosts have no request.
+    private var idleCount = 0
     private var order: UInt64 = 0
     private(set) var running = 0
     private(set) var waiting = 0
@@ -104,7 +133,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     init(totalLimit: Int) { self.totalLimit = totalLimit }
 
-    /// How many hosts are remembered. Idle hosts are kept, with their HTTP version, up to ``rememberedHosts``.
+    /// How many hosts are remembered. Idle hosts are kept, with their HTTP version, up to ``rememberedHosts`` in all.
     var hostCount: Int { places.count }
 
     /// Adds a request and sets the limit of its host. The request may start now, or waits until ``startWaiting(at:)``,
@@ -112,7 +141,13 @@ struct AdmissionQueue<ID: Hashable> {
     mutating func submit(
         _ id: ID, host name: String, priority: RequestPriority, limit: Int
     ) -> (place: Place, mayStart: Bool) {
-        let index = places[name] ?? remember(name)
+        let index: Int
+        if let known = places[name] {
+            index = known
+            if hosts[index]?.isIdle == true { idleCount -= 1 }
+        } else {
+            index = remember(name)
+        }
         hosts[index]?.limit = limit
         if running < totalLimit, waitingCount(index) == 0, hasRoom(index) {
             hosts[index]?.running += 1
@@ -123,6 +158,7 @@ struct AdmissionQueue<ID: Hashable> {
         hosts[index]?.wait(id, priority: priority, order: order)
         hostsWithWaiters.insert(index)
         waiting += 1
+        offer(index)
         return (Place(index: index, order: order), false)
     }
 
@@ -133,6 +169,7 @@ struct AdmissionQueue<ID: Hashable> {
     mutating func finish(_ place: Place) -> [ID] {
         running -= 1
         hosts[place.index]?.running -= 1
+        if hosts[place.index]?.isIdle == true { idleCount += 1 }
         return waiting == 0 ? [] : startWaiting(at: place.index)
     }
 
@@ -144,6 +181,9 @@ struct AdmissionQueue<ID: Hashable> {
         else { return false }
         movedCount += moved
         noteLeft(place.index)
+        if hosts[place.index]?.isIdle == true { idleCount += 1 }
+        // The turns of requests that were removed are dropped when they are the larger part.
+        if ready.count > 2 * hostsWithWaiters.count + 64 { ready.keep { hosts[$0.index]?.offered == $0.turn } }
         return true
     }
 
@@ -165,8 +205,11 @@ struct AdmissionQueue<ID: Hashable> {
             all += hosts[index]?.waiting.flatMap(\.all) ?? []
             hosts[index]?.waiting = []
             hosts[index]?.waitingCount = 0
+            hosts[index]?.offered = nil
+            if hosts[index]?.isIdle == true { idleCount += 1 }
         }
         hostsWithWaiters = []
+        ready = TimerHeap()
         waiting = 0
         return all
     }
@@ -183,6 +226,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     private mutating func startWaiting(at index: Int) -> [ID] {
         var started: [ID] = []
+        offer(index)
         while running < totalLimit,
             // Without a total limit hosts are independent: only this one has new capacity.
             let next = totalLimit == .max ? index : hostOfNext(), let id = takeFirst(of: next)
@@ -192,19 +236,24 @@ struct AdmissionQueue<ID: Hashable> {
         return started
     }
 
-    /// Returns the host with capacity whose first request comes next: the one with the highest priority, and among
-    /// equal priorities the one that has waited longest.
-    private func hostOfNext() -> Int? {
-        var best: (index: Int, priority: Int, order: UInt64)?
-        for index in hostsWithWaiters where hasRoom(index) {
-            guard let queues = hosts[index]?.waiting,
-                let priority = queues.indices.reversed().first(where: { queues[$0].first != nil }),
-                let order = queues[priority].first?.order
-            else { continue }
-            if let best, (best.priority, order) > (priority, best.order) { continue }
-            best = (index, priority, order)
+    /// Notes that the first waiting request of a host is ready, if the host has room for it.
+    private mutating func offer(_ index: Int) {
+        guard totalLimit != .max, hasRoom(index), let turn = hosts[index]?.turn, hosts[index]?.offered != turn else {
+            return
         }
-        return best?.index
+        hosts[index]?.offered = turn
+        ready.insert((index, turn), at: turn)
+    }
+
+    /// Returns the host with capacity whose first request comes next.
+    private mutating func hostOfNext() -> Int? {
+        while let (turn, (index, _)) = ready.popDue(at: .last) {
+            guard hosts[index]?.offered == turn else { continue }
+            hosts[index]?.offered = nil
+            if hosts[index]?.turn == turn, hasRoom(index) { return index }
+            offer(index)
+        }
+        return nil
     }
 
     private mutating func takeFirst(of index: Int) -> ID? {
@@ -215,6 +264,7 @@ struct AdmissionQueue<ID: Hashable> {
             hosts[index]?.running += 1
             running += 1
             noteLeft(index)
+            offer(index)
             return first.id
         }
         return nil
@@ -223,11 +273,14 @@ struct AdmissionQueue<ID: Hashable> {
     private mutating func noteLeft(_ index: Int) {
         waiting -= 1
         hosts[index]?.waitingCount -= 1
-        if waitingCount(index) == 0 { hostsWithWaiters.remove(index) }
+        guard waitingCount(index) == 0 else { return }
+        hostsWithWaiters.remove(index)
+        hosts[index]?.offered = nil
     }
 
     private mutating func remember(_ name: String) -> Int {
-        if places.count >= Self.rememberedHosts { forgetIdleHosts() }
+        // All are looked at only when half of them can go.
+        if places.count >= Self.rememberedHosts, idleCount * 2 >= places.count { forgetIdleHosts() }
         let index = holes.popLast() ?? hosts.count
         if index == hosts.count { hosts.append(nil) }
         hosts[index] = Host(name: name)
@@ -237,11 +290,12 @@ struct AdmissionQueue<ID: Hashable> {
 
     private mutating func forgetIdleHosts() {
         for index in hosts.indices {
-            guard let host = hosts[index], host.running == 0, host.waitingCount == 0 else { continue }
+            guard let host = hosts[index], host.isIdle else { continue }
             places[host.name] = nil
             hosts[index] = nil
             holes.append(index)
         }
+        idleCount = 0
     }
 
     static var rememberedHosts: Int { 1024 }

@@ -240,7 +240,9 @@ extension Engine {
     private func noteCircuits() {
         var all: [String: MonotonicTime] = [:]
         for (origin, name) in names {
-            for entry in name.entries { all["\(origin) \(entry.text)"] = entry.circuit.leftOutUntil }
+            for entry in name.entries where entry.circuit.isOpen {
+                all["\(origin) \(entry.text)"] = entry.circuit.leftOutUntil
+            }
         }
         addressCircuits.set(all)
     }

@@ -102,11 +102,13 @@ extension Engine {
     /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
     /// only once a second, so there the engine checks each connection itself. Two kinds of connections may have input:
     /// one with HTTP/2, whose frames may arrive at any time, and a prewarmed one that has carried no request, whose
-    /// input may be TLS session tickets.
+    /// input may be TLS session tickets. Input on a connection of live transfers is not recorded.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasUnsolicitedInput =
             if GlobalCurl.checksPoolOncePerSecond {
                 handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
+            } else if transfer.plan.isLive {
+                handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnrecordedInput(port: handle.localPort)
             } else if sockets.inputCount > 0 {
                 // On Unix domain sockets, no port distinguishes a new connection from those that hold input.
                 (handle.localPort > 0 || handle.long(CURLINFO_NUM_CONNECTS) == 0)
@@ -349,10 +351,10 @@ extension Engine {
         case .end: return 0
         case .refuse: return Int(CURL_READFUNC_ABORT)
         }
-        if throttle?.allowsSending(transfer, now) == false { return Int(CURL_READFUNC_PAUSE) }
+        let mustWait = throttle?.allowsSending(transfer, now) == false
         let piece =
             throttle.map { UnsafeMutableRawBufferPointer(rebasing: buffer.prefix($0.piece(transfer))) } ?? buffer
-        switch source.read(into: piece) {
+        switch mustWait ? .pause : source.read(into: piece) {
         case .bytes(let count):
             throttle?.sent(count, transfer)
             transfer.machine.sent(count, now)

@@ -57,9 +57,7 @@ extension Engine {
             handle.multi = live
         } else {
             handle.multi = multi
-            raiseHostLimit(
-                to: transfer.plan.maxConnectionsPerHost,
-                isProxied: transfer.plan.proxy?.isSOCKS == false && !transfer.target.isSecure)
+            raiseHostLimit(to: transfer.plan.maxConnectionsPerHost, sharesHost: transfer.sharesHost)
         }
         let code = curl_multi_add_handle(handle.multi, handle.curl)
         if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
@@ -67,12 +65,11 @@ extension Engine {
     }
 
     /// Raises libcurl's limit of connections per host. libcurl has one limit for all hosts, so it gets the largest; the
-    /// queue enforces the limit of each host. Without a tunnel it would count all origins behind a proxy as one host, so from
-    /// then on it has no limit.
-    func raiseHostLimit(to limit: Int, isProxied: Bool) {
+    /// queue enforces the limit of each host. Once libcurl counts several origins as one host, it has no limit.
+    func raiseHostLimit(to limit: Int, sharesHost: Bool) {
         if capacity.raise(perHost: limit) { setCapacity() }
-        guard hostLimit > 0, isProxied || limit > hostLimit else { return }
-        hostLimit = isProxied ? 0 : limit
+        guard hostLimit > 0, sharesHost || limit > hostLimit else { return }
+        hostLimit = sharesHost ? 0 : limit
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
     }
 
@@ -132,6 +129,11 @@ extension Engine {
             transfer.fail(EngineFailure.changed(field, digest.byteCount))
         }
         if result == CURLE_OK, let end = transfer.bodyEnd { noteEnd(end, of: transfer) }
+        // A redirect is followed whatever becomes of its body. Who reads that gets the error.
+        if result != CURLE_OK || transfer.failure != nil, transfer.machine.drainsUntil != nil {
+            transfer.machine.answerAtHead()
+            answerWithStream(transfer, handle)
+        }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {

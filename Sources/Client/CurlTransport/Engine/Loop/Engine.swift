@@ -122,8 +122,8 @@ final class Engine: CallbackContext, @unchecked Sendable {
         lat_multi_set_callbacks(multi, socketCallback, timerCallback, context)
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value)
         // The queue enforces the limit per host; this option enforces it where HTTP/2 needs more than one connection.
-        // Through a proxy libcurl would count all origins as one host.
-        if proxies.isEmpty {
+        // libcurl would count all origins that a proxy or `connectTo` leads to the same place as one host.
+        if proxies.isEmpty, configuration.connectTo.isEmpty {
             hostLimit = max(1, configuration.maxConnectionsPerHost)
             _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
         }

@@ -29,6 +29,8 @@ struct SocketTable {
         var isUnused = false
         /// The socket's inode number, which, unlike the descriptor, is not reused.
         var inode: ino_t = 0
+        /// The local port, once it was asked for and known; 0 before.
+        var port = 0
         /// The origin of the request that it was opened for; empty for a probe.
         var origin = ""
         var openedAt: MonotonicTime?
@@ -161,8 +163,21 @@ struct SocketTable {
     ///
     /// - Parameter port: As in ``hasUnsolicitedInput(port:)``. Connections to different servers may share a port; the sum
     ///   includes all of them, and for port 0 all Unix domain sockets.
-    func unsentBytes(port: Int) -> Int {
-        open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
+    mutating func unsentBytes(port: Int) -> Int { open(port: port).reduce(0) { $0 + Int(lat_unsent_bytes($1)) } }
+
+    /// Whether input waits on a connection that a ``ServiceMulti`` watches. It is not recorded, so the sockets are looked at.
+    ///
+    /// - Parameter port: As in ``hasUnsolicitedInput(port:)``.
+    mutating func hasUnrecordedInput(port: Int) -> Bool { open(port: port).contains { Self.peek(at: $0).isInput } }
+
+    /// The open sockets on a port. Many transfers may ask at once, so a socket is asked for its port only until it has one.
+    private mutating func open(port: Int) -> [CInt] {
+        var found: [CInt] = []
+        for index in entries.indices where entries[index].isOpenedByEngine {
+            if entries[index].port == 0 { entries[index].port = Self.port(of: CInt(index)) }
+            if entries[index].port == port, isOpen(CInt(index)) { found.append(CInt(index)) }
+        }
+        return found
     }
 
     private mutating func forgetInput(_ descriptor: CInt) {
@@ -181,20 +196,23 @@ struct SocketTable {
 
     private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
-    private var open: some Sequence<CInt> {
-        (0..<CInt(entries.count)).lazy.filter {
-            entries[Int($0)].isOpenedByEngine && Self.inode(of: $0) == entries[Int($0)].inode
-        }
+    private var open: some Sequence<CInt> { (0..<CInt(entries.count)).lazy.filter(isOpen) }
+
+    private func isOpen(_ descriptor: CInt) -> Bool {
+        entries[Int(descriptor)].isOpenedByEngine && Self.inode(of: descriptor) == entries[Int(descriptor)].inode
     }
 
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
     /// The sockets of idle connections: those of the pool that libcurl does not watch, except on a port that a transfer uses.
     /// The socket of a paused transfer is not watched either.
-    func idle(exceptPorts busy: Set<Int>) -> [CInt] {
-        open.filter {
-            entries[Int($0)].isPooled && entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0))
+    func idle(exceptPorts busy: @autoclosure () -> Set<Int>) -> [CInt] {
+        let unwatched = entries.indices.filter {
+            entries[$0].isOpenedByEngine && entries[$0].isPooled && entries[$0].wanted.isEmpty
         }
+        guard !unwatched.isEmpty else { return [] }
+        let busy = busy()
+        return unwatched.map { CInt($0) }.filter { isOpen($0) && !busy.contains(Self.port(of: $0)) }
     }
 
     /// The open sockets by origin, without those of probes. Idle are those of ``idle(exceptPorts:)``.

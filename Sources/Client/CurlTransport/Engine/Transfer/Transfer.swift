@@ -158,6 +158,10 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         return machine.rules.hasNoBody(head.status) || head.contentLength == taken
     }
 
+    /// Whether libcurl counts its connection for the same host as those of other origins: it goes to a proxy without a tunnel, or
+    /// to a Unix domain socket, whose host is always `localhost`.
+    var sharesHost: Bool { plan.proxy?.isSOCKS == false && !target.isSecure || target.socketPath != nil }
+
     /// Whether the engine may need to know if the stream was refused.
     var mayNeedStreamRefusal: Bool {
         (target.isSecure || plan.version.hasPriorKnowledge) && !request.isRepeatedByEngine

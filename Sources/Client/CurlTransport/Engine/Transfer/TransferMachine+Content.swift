@@ -128,7 +128,8 @@ extension TransferMachine {
         sourceBytes += Int64(count)
     }
 
-    /// Records that the body's source has no bytes now. An upgrade has none until the server agrees to it.
+    /// Records that nothing is sent until there are bytes, or a rate limit allows more. An upgrade has none until the server
+    /// agrees to it.
     mutating func sendingPaused() {
         waitsForUpgrade = rules.upgrades && status == 0
         waitsForSource = true

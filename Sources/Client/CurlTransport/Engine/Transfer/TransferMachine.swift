@@ -99,7 +99,7 @@ struct TransferMachine: Sendable {
     var isAnsweredEarly = false
     /// Whether the server has refused the expectation of the request (417), which is sent again without it.
     var hasDroppedExpectation = false
-    /// Whether the body's source has no bytes now.
+    /// Whether the body's source has no bytes now, or must wait for a rate limit.
     var waitsForSource = false
     /// What of the request's body had left at the last ``checkUpload(_:_:)``, and until when more of it has to leave.
     private var lastUpload = (left: Int64(-1), end: MonotonicTime.distantFuture)
@@ -256,7 +256,10 @@ struct TransferMachine: Sendable {
     }
 
     /// Records that a rate limit lets the transfer continue.
-    mutating func throttleEnded(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
+    mutating func throttleEnded(_ now: MonotonicTime) {
+        waitsForSource = false
+        if lastActivity != nil { lastActivity = now }
+    }
 
     // MARK: The connection
 
