@@ -72,6 +72,9 @@ class Connection:
             self.open[event.stream_id][2] += len(event.data)
             if behaviour != "no-window" and event.flow_controlled_length:
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.PingAckReceived):
+            for stream in self.open:
+                self.h2.increment_flow_control_window(1 << 20, stream)
         elif isinstance(event, h2.events.StreamReset):
             self.open.pop(event.stream_id, None)
             self.bodies.pop(event.stream_id, None)
@@ -105,7 +108,7 @@ class Connection:
             self.go_away(1)
         elif behaviour.startswith("reset-early"):
             self.answer_and_reset(stream)
-        elif behaviour == "answer-early":
+        elif behaviour.startswith("answer-") and method == "POST":
             self.answer(stream, path)
         elif behaviour == "goaway-after-effect" and method == "POST" and self.number == 1:
             say("processed", method, path, self.number, 0)
@@ -141,6 +144,9 @@ class Connection:
         self.h2.send_headers(stream, headers, end_stream=status == "204")
         if status != "204":
             self.h2.send_data(stream, b"yes", end_stream=True)
+        if behaviour == "answer-before-window":
+            # The client may send when it has read the response.
+            self.h2.ping(b"response")
 
     def flood(self, stream, path):
         """Sends frames of the kind that the path names, which carry nothing, until the client closes; at most 25 s."""
@@ -161,7 +167,7 @@ class Connection:
         self.is_ending = True
 
     def ended(self, stream):
-        if behaviour == "answer-early":
+        if behaviour.startswith("answer-") and self.open[stream][0] == "POST":
             method, path, length = self.open.pop(stream)
             return say("processed", method, path, self.number, length)
         if behaviour.startswith("reset"):
@@ -183,6 +189,9 @@ class Connection:
         if behaviour == "one-stream":
             # Allows one stream at a time from now on. Streams that are open already are served one after the other.
             self.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
+        if behaviour == "answer-before-window":
+            # From the next stream on.
+            self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
         if behaviour == "bodies" and path != "/":
             if path != "/never":
                 # Without a length libcurl 7.88 may miss the end of a paused stream.

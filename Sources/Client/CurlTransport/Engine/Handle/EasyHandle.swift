@@ -57,6 +57,7 @@ final class EasyHandle: CallbackContext {
         var shape = Shape.get
         var customMethod: String?
         var headerLines: [String] = []
+        var ignoresLength = false
         /// Whether it was made to open a connection, which only a reset undoes.
         var opensConnection = false
         /// The first option that libcurl refused. Until the next reset, no transfer may use the handle.
@@ -248,6 +249,13 @@ final class EasyHandle: CallbackContext {
     private func setShape(_ shape: Shape, custom: String?, _ apply: () -> Void) {
         if Self.update(&applied.shape, shape) { apply() }
         if Self.update(&applied.customMethod, custom) { set(CURLOPT_CUSTOMREQUEST, custom) }
+    }
+
+    /// Sets whether libcurl reads the response to its end whatever its `Content-Length` says.
+    func setIgnoresLength(_ ignoresLength: Bool) {
+        if Self.update(&applied.ignoresLength, ignoresLength) {
+            set(CURLOPT_IGNORE_CONTENT_LENGTH, ignoresLength ? 1 : 0)
+        }
     }
 
     /// Sets the `Cookie` field of the next request, which may be the one that libcurl repeats with credentials.

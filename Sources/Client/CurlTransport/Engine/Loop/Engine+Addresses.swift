@@ -260,3 +260,11 @@ extension SocketAddress {
         copy(to: UnsafeMutableRawPointer(address) + offset)
     }
 }
+
+extension IPAddress {
+    /// Makes the address that libcurl is about to connect to; `nil` for a family other than IPv4 and IPv6.
+    init?(_ address: UnsafePointer<curl_sockaddr>) {
+        guard let name = SocketAddress(address) else { return nil }
+        self.init(bytes: name.host)
+    }
+}

@@ -79,9 +79,10 @@ extension Engine {
             // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
         transfer.streamRefusal = StreamRefusal()
-        if GlobalCurl.Old.endsReadingAtLength, transfer.machine.rules.readsBody {
-            transfer.isUploadingToStream = OpenSSL.choseHTTP2(handle.curl)
-            handle.set(CURLOPT_IGNORE_CONTENT_LENGTH, transfer.isUploadingToStream ? 1 : 0)
+        if GlobalCurl.Old.endsReadingAtLength {
+            transfer.wakeDelay = 0
+            transfer.isUploadingToStream = transfer.machine.rules.hasBody && OpenSSL.choseHTTP2(handle.curl)
+            handle.setIgnoresLength(transfer.isUploadingToStream)
         }
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
@@ -170,7 +171,9 @@ extension Engine {
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
         noteWhole(transfer)
-        if transfer.isUploadingToStream, transfer.head.isFinal { idleWatch.note(now + TransferMachine.uploadStall) }
+        if transfer.isUploadingToStream, handle.offset(CURLINFO_SIZE_UPLOAD_T) != transfer.plan.body?.length {
+            wakeSoon(transfer)
+        }
         switch action {
         case .wait: return true
         case .answer: answerWithStream(transfer, handle)
@@ -195,7 +198,7 @@ extension Engine {
     /// (RFC 9113 §8.1). libcurl 7.88 reads nothing more of the stream then, also not the window of the upload, and a server of
     /// HTTP/1.1 may not read the rest.
     private func noteWhole(_ transfer: Transfer) {
-        guard transfer.machine.rules.readsBody, !transfer.machine.isAnsweredEarly, !transfer.machine.isUpgraded,
+        guard transfer.machine.rules.hasBody, !transfer.machine.isAnsweredEarly, !transfer.machine.isUpgraded,
             transfer.machine.drainsUntil == nil,
             !transfer.machine.rules.mayBeRetriedByLibcurl(transfer.head.status), transfer.hasWholeBody
         else { return }
@@ -353,9 +356,10 @@ extension Engine {
         case .bytes(let count):
             throttle?.sent(count, transfer)
             transfer.machine.sent(count, now)
+            if transfer.wakeDelay > 0, transfer.machine.sourceBytes == source.length { wakeSoon(transfer) }
             return count
         case .end:
-            if transfer.isUploadingToStream, transfer.head.isFinal { mailbox.post(.wake(transfer)) }
+            if transfer.wakeDelay > 0 { wakeSoon(transfer) }
             return 0
         case .pause:
             transfer.machine.sendingPaused()
@@ -388,13 +392,5 @@ extension Engine {
         let progress = transfer.machine.progressEnded(
             completed, isWhole: isWhole, isCoded: transfer.head.isCoded, now)
         if let progress { report(progress) }
-    }
-}
-
-extension IPAddress {
-    /// Makes the address that libcurl is about to connect to; `nil` for a family other than IPv4 and IPv6.
-    init?(_ address: UnsafePointer<curl_sockaddr>) {
-        guard let name = SocketAddress(address) else { return nil }
-        self.init(bytes: name.host)
     }
 }

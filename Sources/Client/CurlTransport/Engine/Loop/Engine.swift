@@ -18,8 +18,6 @@ final class Engine: CallbackContext, @unchecked Sendable {
         case cancel(Transfer)
         /// A transfer has changed; for example, it was suspended, its reader caught up, or its body has more bytes.
         case update(Transfer)
-        /// Has libcurl look at a transfer again.
-        case wake(Transfer)
         /// What another process found out about an address.
         case adopt(CircuitReport, circuit: String)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
@@ -280,7 +278,6 @@ final class Engine: CallbackContext, @unchecked Sendable {
         case .start(let transfer): submit(transfer)
         case .cancel(let transfer): end(transfer, EngineFailure.cancelled)
         case .update(let transfer): update(transfer)
-        case .wake(let transfer): wake(transfer)
         case .adopt(let report, let circuit): adopt(report, of: circuit)
         case .gauges(let continuation): continuation.resume(returning: gauges)
         case .services(let work): work(services)

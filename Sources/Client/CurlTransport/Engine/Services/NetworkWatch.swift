@@ -139,9 +139,16 @@ struct IdleWatch {
 }
 
 extension Engine {
-    /// Has libcurl look at a transfer again. 7.88 may have read the end of a stream of HTTP/2 while the upload went on, and does
-    /// not look at it again by itself.
-    func wake(_ transfer: Transfer) {
+    /// Has libcurl look at a transfer again and again, soon and then less and less often: 7.88 may read the end of a stream of
+    /// HTTP/2 before the upload is over, and does not look at it again by itself when it is.
+    func wakeSoon(_ transfer: Transfer) {
+        transfer.wakeDelay = 1
+        idleWatch.note(now + transfer.wakeDelay)
+    }
+
+    private func wake(_ transfer: Transfer) {
+        transfer.wakeDelay = min(transfer.wakeDelay * 2, TransferMachine.uploadStall)
+        idleWatch.note(now + transfer.wakeDelay)
         guard transfer.machine.pause == .none, !transfer.isThrottled else { return }
         apply(.receiving, to: transfer)
         apply(.none, to: transfer)
@@ -162,10 +169,9 @@ extension Engine {
                     continue
                 }
             }
-            if transfer.isUploadingToStream, transfer.head.isFinal {
+            if transfer.wakeDelay > 0 {
                 wake(transfer)
                 guard handle.transfer === transfer else { continue }
-                idleWatch.note(now + TransferMachine.uploadStall)
             }
             switch transfer.machine.checkSilence(now, isThrottled: transfer.isThrottled) {
             case .never: break

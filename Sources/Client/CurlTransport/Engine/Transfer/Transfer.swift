@@ -65,8 +65,11 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// Compares the body with its digest; `nil` for a response without one.
     @exclusivity(unchecked) var digest: BodyDigest?
     /// Whether it uploads over HTTP/2 with a libcurl before 8.1: the engine, and not libcurl, compares the response with its
-    /// `Content-Length`, and wakes libcurl (``Engine/wake(_:)``).
+    /// `Content-Length`.
     @exclusivity(unchecked) var isUploadingToStream = false
+    /// In how many milliseconds libcurl looks at such a transfer again that is answered before it was sent
+    /// (``Engine/wakeSoon(_:)``); 0 for any other.
+    @exclusivity(unchecked) var wakeDelay: Int64 = 0
     /// The end of a body whose length no field tells; `nil` for any other.
     @exclusivity(unchecked) var bodyEnd: BodyEnd?
     /// The TLS connection of such a body; `nil` in clear text and in HTTP/2.

@@ -101,8 +101,8 @@ struct TransferMachine: Sendable {
     var hasDroppedExpectation = false
     /// Whether the body's source has no bytes now.
     var waitsForSource = false
-    /// What of the request's body had left at the last ``checkUpload(_:_:)``.
-    private var lastUpload: Int64 = -1
+    /// What of the request's body had left at the last ``checkUpload(_:_:)``, and until when more of it has to leave.
+    private var lastUpload = (left: Int64(-1), end: MonotonicTime.distantFuture)
     /// Whether the request for an upgrade was sent and has no answer yet.
     var waitsForUpgrade = false
     /// Whether the connection carries another protocol now.
@@ -375,11 +375,8 @@ struct TransferMachine: Sendable {
     ///
     /// - Parameter left: The bytes of the body that have left, in libcurl's count and minus those in the kernel's buffer.
     mutating func checkUpload(_ left: Int64, _ now: MonotonicTime) -> MonotonicTime? {
-        guard left == lastUpload, !waitsForSource, pause == .none else {
-            lastUpload = left
-            return now + Self.uploadStall
-        }
-        return nil
+        if left != lastUpload.left || waitsForSource || pause != .none { lastUpload = (left, now + Self.uploadStall) }
+        return now < lastUpload.end ? lastUpload.end : nil
     }
 
     /// Checks whether bytes of a transfer that seems silent have left the kernel's send buffer since the last check.
