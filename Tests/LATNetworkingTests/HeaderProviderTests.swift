@@ -52,10 +52,13 @@ import Testing
         }
         #expect(server.requestCount == 0)
         // One that knows its own calls goes on.
-        let ended = try await get {
+        let manager = try CentralRequestManager.make {
             $0.headerProvider = { $0.url == login ? [:] : ["X": try await own.text(login)] }
         }
-        #expect(ended == nil && server.requests.map(\.path) == ["/login", "/x"])
+        own.manager.withLock { $0 = manager }
+        try await manager.startRequest("GET", server.url("/x"))
+        own.manager.withLock { $0 = nil }
+        #expect(server.requests.map(\.path) == ["/login", "/x"])
     }
 
     private final class OwnManager: Sendable {
