@@ -34,6 +34,8 @@ private struct Item: Codable, Sendable { var name: String }
             configuration.baseURL = server.baseURL
             configuration.headers = ["Accept-Language": "fi"]
             configuration.deadline = .seconds(30)
+            configuration.maxConnections = 5
+            configuration.limits.maxConcurrentRequestsPerHost = 5
             configuration.connectTimeout = .seconds(2)
             configuration.idleTimeout = .seconds(60)
             configuration.accessories = [Finished(screen: screen)]

@@ -56,6 +56,17 @@ import Testing
         }
     }
 
+    @Test func silentHandshakeAsksWhetherThePortUsesTLS() async throws {
+        let plain = try MockServer()
+        try await withTransport { transport async throws in
+            let url = plain.url().replacing("http:", with: "https:")
+            let request = HTTPRequest("GET", url).with { $0.connectTimeout = .milliseconds(300) }
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .timeout(.connect))
+            #expect(error.message.contains("did not finish the TLS handshake within 300 ms; does this port use TLS?"))
+        }
+    }
+
     /// libcurl quickly passes all bytes to the kernel, which keeps sending them for longer than the timeout.
     @Test(arguments: ["data", "file", "multipart data", "multipart path"], [false, true])
     func slowUploadCausesNoIdleTimeout(kind: String, onKeptConnection: Bool) async throws {

@@ -49,6 +49,31 @@ import Testing
         if !path.isEmpty { #expect(error?.message.contains(path) == true) }
     }
 
+    @Test func withoutContentOptionalIsNilAndEmptyIsDecoded() throws {
+        for nothing in [response("", status: 204), response(" \r\n"), response("{}", status: 304)] {
+            #expect(try nothing.decode(Thing?.self) == nil)
+            #expect(try nothing.decode(Empty.self) == Empty())
+            #expect(try nothing.decode(JSONValue.self) == .null)
+            #expect(try nothing.decode(Thing?.self, decoder: JSONDecoder()) == nil)
+            let error = #expect(throws: NetworkError.self) { try nothing.decode(Thing.self) }
+            #expect(error?.kind == .decoding(path: ""))
+            #expect(error?.message.hasSuffix("make the model optional, or Empty") == true)
+        }
+        #expect(try response("hello").decode(Empty.self) == Empty())
+        #expect(throws: NetworkError.self) { try response("hello").decode(Thing?.self) }
+    }
+
+    @Test func nullIsNamedInPlainWords() {
+        let nulls = [
+            ("null", "expected an object, found null"),
+            (#"{"name": "n", "inner": {"values": null}}"#, "expected an array, found null"),
+        ]
+        for (text, words) in nulls {
+            let error = #expect(throws: NetworkError.self) { try response(text).decode(Thing.self) }
+            #expect(error?.message.hasSuffix(words) == true, "\(error?.message ?? "")")
+        }
+    }
+
     @Test func typeIsInferredAndDecoderCanBeGiven() throws {
         let thing: Thing = try response(#"{"name": "n"}"#).decode()
         #expect(thing == Thing(name: "n", inner: nil))

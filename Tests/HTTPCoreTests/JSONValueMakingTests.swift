@@ -56,6 +56,11 @@ import Testing
         #expect(try text(.json(["a": 1, "b": nil])) == #"{"a":1,"b":null}"#)
         #expect(try text(.json(variables)) == #"{"id":42,"name":null}"#)
         #expect(try text(.json(filter)).hasPrefix(#"{"createdAfter""#))
+        #expect(
+            try text(.json(["user": ["name": "Ada", "age": 36, "note": nil], "tags": [1, "b"]]))
+                == #"{"tags":[1,"b"],"user":{"age":36,"name":"Ada","note":null}}"#)
+        #expect(
+            try text(.json([1, "b", nil])) == #"[1,"b",null]"# && text(.json([])) == "[]" && text(.json(nil)) == "null")
     }
 
     @Test func lookUpsPrintWithoutOptional() throws {

@@ -29,6 +29,13 @@ import Testing
         #expect(throws: UsageError(message)) { try DurationArgument.parse(text, of: option) }
     }
 
+    @Test func agesMayBeLongerThanATimer() throws {
+        let parsed = try ArgumentParser(options: [option]).parse(["--thing", "cacheElseNetwork:30d"])
+        #expect(try CacheArgument.parse(parsed, of: option) == .cacheElseNetwork(.fixed(.seconds(2_592_000))))
+        let age = try DurationArgument.parse("90d", of: option, upTo: DurationArgument.longestAge)
+        #expect(age == .seconds(7_776_000))
+    }
+
     @Test func parametersAreTextUnlessTyped() throws {
         let parsed = try ParameterArgument.parse(
             [

@@ -84,7 +84,17 @@ import Testing
         server.enqueue(.redirect(to: "/x"))
         try await check(
             [server.url(), "--no-follow"], 1,
-            ["it is followed unless --no-follow is given, or the request is signed or sealed"])
+            ["the server answered 302 Found; --no-follow leaves it to you ["])
+    }
+
+    @Test func existingFileIsNotAnsweredWithOptionsOfDownload() async throws {
+        let directory = try TemporaryDirectory()
+        let target = try directory.write(Data("own".utf8), to: "a.bin")
+        server.fallback { _ in .text("new").header("Content-Disposition", "attachment; filename=a.bin") }
+        let result = try await LatProcess.run([server.url("/x"), "-O", "-o", directory.path])
+        let words = "exists already; remove it, or name another target with --output; nothing is kept ["
+        #expect(result.exitCode == 2 && result.err.contains(words), "\(result.err)")
+        #expect(try Data(contentsOf: URL(filePath: target)) == Data("own".utf8))
     }
 
     @Test func timeLimitsNameTheirOptions() async throws {

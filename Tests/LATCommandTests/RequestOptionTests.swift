@@ -85,6 +85,21 @@ import Testing
 
     // MARK: Caching
 
+    @Test func verboseTellsThatTheCacheAnswers() async throws {
+        server.fallback { _ in .text("a") }
+        let arguments = [server.url("/1"), "--cache", "cacheElseNetwork:90d", "-v"]
+        let variables = ["XDG_CACHE_HOME": directory.path]
+        let first = try await LatProcess.run(arguments, environment: variables)
+        let second = try await LatProcess.run(arguments, environment: variables)
+        #expect(first.text == "a" && !first.err.contains("from the cache"), "\(first.err)")
+        #expect(second.text == "a" && second.err.contains("* from the cache (diskCache)\n"), "\(second.err)")
+        #expect(server.requestCount == 1)
+        for command in ["events", "lines", "ws"] {
+            let refused = try await LatProcess.run([command, server.url(), "--dictionaries"])
+            #expect(refused.exitCode == 2 && refused.err.contains("unknown option --dictionaries"))
+        }
+    }
+
     @Test func responseOfEarlierRunIsDictionary() async throws {
         server.fallback { MockReply.repeated(to: $0) }
         let variables = ["XDG_CACHE_HOME": directory.path]

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -27,6 +28,54 @@ import Testing
         #expect(try await manager.send(request).text == "Bearer call")
         request.headers["Authorization"] = "own"
         #expect(try await manager.send(request).text == "own")
+    }
+
+    /// Such a provider filled the stack of its thread, which ended the process.
+    @Test func providerThatIsAskedWithinItselfFailsTheCall() async throws {
+        let server = try server()
+        let own = OwnManager()
+        func get(_ change: (inout CentralRequestManager.Configuration) -> Void) async throws -> NetworkError? {
+            let manager = try CentralRequestManager.make(change)
+            own.manager.withLock { $0 = manager }
+            defer { own.manager.withLock { $0 = nil } }
+            return await failure { try await manager.startRequest("GET", server.url("/x")) }
+        }
+        let login = server.url("/login")
+        let errors = [
+            try await get { $0.headerProvider = { _ in ["X": try await own.text(login)] } },
+            try await get { $0.parameterProvider = { _ in ["x": try await own.text(login)] } },
+            try await get { $0.authenticator = FetchingAuthenticator(own: own, login: login) },
+        ]
+        for error in errors {
+            #expect(error?.kind == .provider && error?.message.contains("makes calls with its own manager") == true)
+            #expect(error?.message.contains("threw") == false, "\(error?.message ?? "")")
+        }
+        #expect(server.requestCount == 0)
+        // One that knows its own calls goes on.
+        let manager = try CentralRequestManager.make {
+            $0.headerProvider = { $0.url == login ? [:] : ["X": try await own.text(login)] }
+        }
+        own.manager.withLock { $0 = manager }
+        try await manager.startRequest("GET", server.url("/x"))
+        own.manager.withLock { $0 = nil }
+        #expect(server.requests.map(\.path) == ["/login", "/x"])
+    }
+
+    private final class OwnManager: Sendable {
+        let manager = Mutex<CentralRequestManager?>(nil)
+
+        func text(_ url: String) async throws -> String {
+            let manager = manager.withLock { $0 }
+            return try await manager?.startRequest("GET", url).status.description ?? ""
+        }
+    }
+
+    private struct FetchingAuthenticator: Authenticator {
+        let own: OwnManager
+        let login: String
+
+        func apply(to request: inout HTTPRequest) async throws { request.headers["X"] = try await own.text(login) }
+        func refresh() async throws {}
     }
 
     private struct PassingInterceptor: Interceptor {

@@ -181,6 +181,9 @@ import Testing
         #expect(try await none.send(HTTPRequest("GET", server.url("/count/0"))).status == 302)
         request.redirects = .follow(limit: 1)
         #expect(await failure { try await none.send(request) }?.kind == .redirect)
+        request.redirects = .none
+        let kept = await failure { try await manager.startRequest(request) }
+        #expect(kept?.kind == .httpStatus && kept?.message.contains("send returns it without an error") == true)
     }
 
     @Test func twentyHopsAreFollowedByDefault() async throws {

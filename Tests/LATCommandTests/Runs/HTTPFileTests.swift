@@ -175,6 +175,7 @@ import Testing
 
     @Test(arguments: [
         ("GET http://h/\nX-Broken\n", 2, 1, "this line is no header field: it has no colon; put an empty line"),
+        ("GET\n", 1, 1, "the request has no URL; write GET http://host/path"),
         ("@host\nGET http://h\n", 1, 1, "a variable has no value; write @name = value"),
         ("@a b = 1\nGET http://h\n", 1, 1, "\"a b\" is not a name of a variable"),
         ("# @asert status == 200\nGET http://h\n", 1, 3, "unknown word @asert; did you mean @assert?"),
@@ -188,7 +189,8 @@ import Testing
         ("# @assert $.a exists now\nGET http://h\n", 1, 22, "there is something after the end: now"),
         ("# @capture token\nGET http://h\n", 1, 12, "a capture has no =; write # @capture token = $.access_token"),
         ("# @timeout soon\nGET http://h\n", 1, 12, "\"soon\" is not a duration; write 500 ms, 10 s or 2 m"),
-        ("GET\n", 1, 1, ""), ("GET http://h\n\n> {%\nx\n", 3, 1, "this handler is not closed; end it with a line %}"),
+        ("intranet\n", 1, 1, ""),
+        ("GET http://h\n\n> {%\nx\n", 3, 1, "this handler is not closed; end it with a line %}"),
         ("WEBSOCKET ws://h\n", 1, 1, "lat run sends no WEBSOCKET requests; use lat ws"),
         ("POST http://h\n\n<@latin1 ./a\n", 3, 1, "lat reads files as UTF-8; write <@ ./a"),
         ("GET http://h\nBad Name: 1\n", 2, 1, "\"Bad Name\" is not the name of a header field"),

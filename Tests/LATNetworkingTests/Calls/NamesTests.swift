@@ -210,6 +210,12 @@ import Testing
             #expect(error?.kind == .unknownName && error?.message.contains("\"nope\"") == true)
             #expect(error.map { "\($0)".contains("[") } == false)
         }
+        let bare = try CentralRequestManager.make()
+        let row = await failure { try await bare.startRequest(server: "nope") }
+        #expect(
+            row?.message == "the route names the row \"nope\", but the manager has no table; set configuration.domains")
+        let domain = await failure { try await bare.startRequest(Route("GET", domain: "shop", path: "x")) }
+        #expect(domain?.message.hasPrefix("the route names the domain \"shop\", but") == true)
     }
 }
 

@@ -78,6 +78,25 @@ private actor Session: RequestEntity {
     }
 }
 
+/// Entities whose properties have the other optionality than those of the protocol.
+private struct WithoutQuestionMarks: RequestEntity, Encodable {
+    static let route = Route("POST", domain: "daxiang", path: "save")
+    var property = "of the type"
+    var parameters: Parameters { ["explicit": 1] }
+}
+
+private struct WholeBody: RequestEntity, Encodable {
+    static let route = Route("POST", domain: "daxiang", path: "save")
+    var property = 1
+    var body: HTTPBody { .json(["a", "b"]) }
+}
+
+private struct WithQuestionMarks: RequestEntity {
+    static let route = Route("POST", domain: "daxiang", path: "save")
+    var files: [UploadFile]?
+    var options: RequestOptions?
+}
+
 @MainActor private final class IsolatedForm: RequestEntity {
     nonisolated static let route = Route("POST", domain: "daxiang", path: "save")
     nonisolated var parameters: Parameters? { ["isolated": true] }
@@ -125,6 +144,24 @@ private struct Signing: Interceptor {
                 }
                 """, environment: nil)
         return (server, try CentralRequestManager.make(table) { $0.cacheStorage = .memory })
+    }
+
+    /// Swift does not tell that such a property is not the one of the protocol.
+    @Test func otherOptionalityOfAPropertyIsSent() async throws {
+        let (server, manager) = try start()
+        try await WithoutQuestionMarks().startRequest(on: manager)
+        try await WholeBody().startRequest(on: manager)
+        let file = UploadFile(name: "a", fileName: "b", data: Data("content".utf8))
+        let options = RequestOptions(headers: ["X-Own": "1"])
+        try await WithQuestionMarks(files: [file], options: options).startRequest(on: manager)
+        try await WithQuestionMarks().startRequest(on: manager)
+        let requests = server.requests
+        try #require(requests.count == 4)
+        #expect(requests[0].json == ["explicit": 1])
+        #expect(requests[1].text == #"["a","b"]"# && requests[1].target.hasSuffix("?property=1"))
+        #expect(requests[2].text.contains("content") && requests[2].headers["X-Own"] == "1")
+        #expect(requests[3].headers["X-Own"] == nil && !requests[3].text.contains("content"))
+        #expect(FetchUser(id: 1).body == nil && FetchUser(id: 1).files.isEmpty)
     }
 
     @Test func entityReturnsItsModel() async throws {

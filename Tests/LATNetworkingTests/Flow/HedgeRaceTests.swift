@@ -222,12 +222,12 @@ import Testing
     }
 
     @Test func hedgeRunsInTheScopeOfItsCall() async {
-        let values = CallScope.$isProviding.withValue(true) { CallScope.Values() }
+        let values = CallScope.$depth.withValue(1) { CallScope.Values() }
         let seen = Atomic(false)
         await Task.detached { [values] in
-            await values.run { seen.store(CallScope.isProviding, ordering: .relaxed) }
+            await values.run { seen.store(CallScope.depth == 1, ordering: .relaxed) }
         }.value
-        #expect(seen.load(ordering: .relaxed) && !CallScope.isProviding)
+        #expect(seen.load(ordering: .relaxed) && CallScope.depth == 0)
     }
 
     /// Holds each first request back after its end, whatever happens.

@@ -69,6 +69,8 @@ import Testing
         #expect(await reachability.probe("ftp://127.0.0.1/") == .unreachable(reason: .unknownName))
         let report = await reachability.report(of: "daxian")
         #expect(report.error?.message.contains("daxian") == true)
+        let address = try #require(URL(string: closed.url()))
+        #expect(await patient.reachability.report(of: address).status == .unreachable(reason: .refused))
     }
 
     /// The probe itself would take an hour.

@@ -5,21 +5,27 @@ import LATNetworking
 enum DurationArgument {
     /// System timers hold milliseconds in 31 bits, which is 596 hours.
     private static let longestHours = 500
+    /// An age, for which no timer runs: a hundred years.
+    static let longestAge = 876_000
 
     /// The value of an option; `nil` when it was not given.
-    static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> Duration? {
+    static func parse(
+        _ arguments: ParsedArguments, of option: Option, upTo hours: Int = longestHours
+    ) throws(UsageError) -> Duration? {
         guard let text = arguments.value(option) else { return nil }
-        return try parse(text, of: option)
+        return try parse(text, of: option, upTo: hours)
     }
 
-    static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
+    static func parse(
+        _ text: String, of option: Option, upTo hours: Int = longestHours
+    ) throws(UsageError) -> Duration {
         let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
         guard let duration = DurationText.parse((text.hasPrefix(".") ? "0" : "") + text + (isNumber ? "s" : "")) else {
             throw UsageError(
                 "\(option.name) \"\(SafeText.line(text))\" is not a duration; write it as 500ms, 1.5s, 2m or 1h")
         }
-        guard duration > .zero, duration <= .seconds(longestHours * 3_600) else {
-            throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most \(longestHours)h")
+        guard duration > .zero, duration <= .seconds(hours * 3_600) else {
+            throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most \(hours)h")
         }
         return duration
     }
@@ -125,7 +131,8 @@ enum CacheArgument {
                 throw UsageError("\(option.name) \(timed) needs a time; write \(timed):5m")
             }
             if parts[1] == "forever" { return .cacheElseNetwork(.forever) }
-            return .cacheElseNetwork(.fixed(try DurationArgument.parse(String(parts[1]), of: option)))
+            return .cacheElseNetwork(
+                .fixed(try DurationArgument.parse(String(parts[1]), of: option, upTo: DurationArgument.longestAge)))
         }
         let names = words.map(\.name) + ["\(timed):TIME"]
         throw UsageError(

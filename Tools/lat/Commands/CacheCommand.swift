@@ -146,7 +146,7 @@ struct CacheCommand: Command {
         if let domain = arguments.value(domain) { selections.append(.domain(domain)) }
         if let server = arguments.value(server) { selections.append(.server(server)) }
         if let user = arguments.value(user) { selections.append(.partition(user)) }
-        if let age = try DurationArgument.parse(arguments, of: olderThan) {
+        if let age = try DurationArgument.parse(arguments, of: olderThan, upTo: DurationArgument.longestAge) {
             selections.append(.storedBefore(Date(timeIntervalSinceNow: -(age / .seconds(1)))))
         }
         if arguments.contains(all) { selections.append(.all) }

@@ -48,7 +48,7 @@ extension EventsCommand {
             !(PageArguments.options + [
                 RequestCommand.file, OutputArgument.option, RequestCommand.download, RequestCommand.include,
                 RequestCommand.cache, RequestCommand.curl, RequestCommand.noPager, RequestCommand.har,
-                ConnectionArguments.prewarm,
+                RequestCommand.dictionaries, ConnectionArguments.prewarm,
             ]).contains($0)
         }
 

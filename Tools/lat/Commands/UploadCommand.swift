@@ -127,7 +127,7 @@ extension UploadCommand {
         guard let path = operand ?? named else {
             guard !files.isEmpty else {
                 throw UsageError(
-                    "no file is given; write --file NAME=PATH, or --body PATH for a file as the whole body")
+                    "no file is given; write lat upload URL FILE, or --file NAME=PATH for a part of a form")
             }
             return .parts(files)
         }

@@ -67,6 +67,7 @@ extension WebSocketCommand {
                 OutputArgument.option, RequestCommand.download, RequestCommand.include, RequestCommand.cache,
                 RequestCommand.curl, RequestCommand.noPager, RequestCommand.http2, RequestCommand.http3,
                 RequestCommand.http3Only, RequestCommand.idleTimeout, RequestCommand.har, ConnectionArguments.prewarm,
+                RequestCommand.dictionaries,
                 ConnectionArguments.gzip, ConnectionArguments.trailer, ConnectionArguments.anyDigest,
             ]).contains($0)
         }

@@ -20,6 +20,15 @@ struct ErrorWords {
     /// A text of the library, in the words of the command line.
     func replaced(_ message: String) -> String {
         var text = message
+        if arguments?.contains(RequestCommand.noFollow) ?? false {
+            let following = "it is followed unless redirects = .none, or the request is signed or sealed"
+            text = text.replacing(following, with: "\(RequestCommand.noFollow.name) leaves it to you")
+        }
+        if arguments?.contains(RequestCommand.download) ?? false {
+            text = text.replacing(
+                ", name another target, or set existingFile to .overwrite or .skip",
+                with: ", or name another target with \(OutputArgument.option.name)")
+        }
         for (phrase, words) in Self.phrases { text = text.replacing(phrase, with: words) }
         for (setting, options) in Self.settings {
             let option = options.first { arguments?.contains($0) ?? false } ?? options.first

@@ -54,7 +54,8 @@ enum RequestTrace {
         let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(address($0.url, secrets))" }
         let arrival =
             response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(address(response.url, secrets))"]
-        return hops + arrival + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
+        let source = response.source.isFromCache ? [style.dim("*") + " from the cache (\(response.source))"] : []
+        return hops + arrival + source + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
     }
 
     /// The timings, such as `* dns 100 µs · connect 200 µs · first byte 1.30 ms · total 1.40 ms · reused no`.

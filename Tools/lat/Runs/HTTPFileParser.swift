@@ -146,7 +146,10 @@ struct HTTPFileParser {
             target = line.trimmed(after: first.utf8.count)
         }
         takeVersion(from: &target)
-        if target.text.isEmpty { complain(line.range, "the request has no URL; write GET http://host/path") }
+        let word = target.text.lowercased()
+        if word.isEmpty || HTTPMethod(word).rawValue != word {
+            complain(line.range, "the request has no URL; write GET http://host/path")
+        }
         request.target = target
     }
 

@@ -98,7 +98,9 @@ package struct LibcurlInfo: Hashable, Sendable {
             // This package does not use libcurl's own implementation of these; they are listed for information.
             Feature(name: "HSTS", isThere: has(28), effect: "none; the manager has its own implementation"),
             Feature(name: "alt-svc", isThere: has(24), effect: "none; the manager has its own implementation"),
-            Feature(name: "WebSocket", isThere: protocols.contains("ws"), effect: "none; it is not used"),
+            Feature(
+                name: "WebSocket", isThere: protocols.contains("ws"),
+                effect: "none; LATRealtime has its own implementation"),
         ]
     }
 

@@ -73,6 +73,13 @@ public struct HTTPBody: Sendable, Hashable {
     /// A `nil` is a null here, unlike in the `parameters` of a call.
     public static func json(_ members: Parameters) -> HTTPBody { json(JSONValue.Object(members), encoder: nil) }
 
+    /// A JSON value, as ``json(_:encoder:)``. A literal may nest constants of different types.
+    ///
+    /// ```swift
+    /// try await manager.startRequest("POST", url, body: .json(["user": ["name": "Ada", "age": 36], "tags": [1, "b", nil]]))
+    /// ```
+    public static func json(_ value: JSONValue) -> HTTPBody { json(value, encoder: nil) }
+
     /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query. When encoding fails, the request
     /// fails as with ``json(_:encoder:)``.
     public static func form(_ parameters: Parameters) -> HTTPBody {

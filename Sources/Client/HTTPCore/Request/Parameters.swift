@@ -14,7 +14,8 @@
 /// their types and nesting. In a query or form, nesting becomes part of the
 /// names, sorted: `filter[tags][]=a&filter[tags][]=b&filter[year]=2025`.
 ///
-/// A nested literal of mixed types needs `as JSONValue`.
+/// A nested literal of mixed types needs `as JSONValue`, or with variables `as JSONValue.Object`. Without it the compiler
+/// fails, without a reason.
 public typealias Parameters = [String: (any Encodable & Sendable)?]
 
 extension EncodedMembers {

@@ -220,7 +220,8 @@ public struct HTTPResponse: Sendable {
         }
     }
 
-    /// Decodes a value from the JSON of the body.
+    /// Decodes a value from the JSON of the body. Without content (204, 304, an empty body) an optional is `nil`, and ``Empty``
+    /// takes any content.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``. The path, such as `items[3].price`, is
     ///   the place in the document that did not match the type.
@@ -230,6 +231,8 @@ public struct HTTPResponse: Sendable {
     public func decode<Value: Decodable>(
         _ type: Value.Type = Value.self, decoder: JSONDecoder? = nil
     ) throws -> Value {
+        if type == Empty.self, let empty = Empty() as? Value { return empty }
+        if hasNoContent { return try Self.nothing(type) ?? { throw noContent(type) }() }
         do {
             if let decoder = decoder ?? coding?.coding.decoder { return try decoder.decode(type, from: data) }
             return try JSONDocument(parsing: data).decode(type, by: coding)
@@ -241,6 +244,32 @@ public struct HTTPResponse: Sendable {
         } catch {
             throw decodingFailure(error, expecting: "\(type)")
         }
+    }
+
+    /// Whether there is nothing to decode: status 204 or 304, or a body that is empty or white space.
+    package var hasNoContent: Bool {
+        guard status != 204, status != 304 else { return true }
+        return data.withUnsafeBytes { bytes in
+            bytes.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+        }
+    }
+
+    /// The model of a response without content: `nil` of an optional, ``Empty``, or the JSON null.
+    package static func nothing<Value>(_ type: Value.Type) -> Value? {
+        // Tests for an optional first, because a value casts to an optional of its type.
+        if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
+            return optional.init(nilLiteral: ()) as? Value
+        }
+        return Empty() as? Value ?? JSONValue.null as? Value
+    }
+
+    private func noContent(_ type: Any.Type) -> NetworkError {
+        NetworkError(
+            .decoding(path: ""),
+            message: "the response has no content to decode \(type) from; make the model optional, or Empty",
+            response: self,
+            underlying: DecodingError.valueNotFound(
+                type, .init(codingPath: [], debugDescription: "there is no content")))
     }
 
     /// The body as text, in the charset that `Content-Type` declares, else UTF-8. `nil` when the bytes are not valid in
@@ -284,7 +313,12 @@ package struct DecodingPath {
                     context.debugDescription.isEmpty ? "it is not of type \(type)" : context.debugDescription
                 )
             case .valueNotFound(let type, let context):
-                (context.codingPath.jsonPath, "it is null where \(type) is expected")
+                (
+                    context.codingPath.jsonPath,
+                    // Our own words know more than the type; those of Foundation begin with a capital.
+                    context.debugDescription.first?.isLowercase ?? false
+                        ? context.debugDescription : "it is null where \(type) is expected"
+                )
             case .dataCorrupted(let context): (context.codingPath.jsonPath, context.debugDescription)
             default: ("", "\(error)")
             }

@@ -118,8 +118,10 @@ final class AuthenticationStage: Stage {
         do {
             let limit = tokens.refreshTimeout
             let applied = try await limits.run(within: limit, for: call, late: { Late(limit: limit) }) { [tokens] in
-                if unlessEnding, await tokens.needsRefresh() { return nil as (HTTPRequest, Credential)? }
-                return try await tokens.apply(request)
+                try await CallScope.providing("authenticator") {
+                    if unlessEnding, await tokens.needsRefresh() { return nil as (HTTPRequest, Credential)? }
+                    return try await tokens.apply(request)
+                }
             }
             guard let applied else { return nil }
             var (authorized, credential) = applied
@@ -130,7 +132,7 @@ final class AuthenticationStage: Stage {
             }
             return (authorized, credential)
         } catch {
-            if call.isCancelled || error.endsTask { throw error }
+            if call.isCancelled || error.endsTask || CallScope.isTooDeep(error) { throw error }
             if let error = error as? NetworkError, error.kind == .authentication {
                 throw Self.failure(state.withLock { $0.failure } ?? error, request, nil)
             }

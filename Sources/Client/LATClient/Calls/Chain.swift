@@ -221,20 +221,44 @@ enum CallScope {
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
     /// The barrier stages whose barrier this task runs.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
-    /// Whether this task asks a provider or the resolver of the app.
-    @TaskLocal static var isProviding = false
+    /// How many providers, authenticators and resolvers of the app this task asks, one within the other.
+    @TaskLocal static var depth = 0
+    /// A provider that makes a call and is asked again for it would go on until the stack is full.
+    private static let deepest = 16
+
+    /// Why a provider is not asked again.
+    struct TooDeep: Error {}
+
+    /// Asks a provider, an authenticator or the resolver of the app, whose calls are part of the call.
+    ///
+    /// - Throws: What the work throws, or ``NetworkError/Kind/provider`` when it is asked within itself again and again.
+    static func providing<Answer: Sendable>(
+        _ name: String, _ work: @Sendable () async throws -> Answer
+    ) async throws -> Answer {
+        guard depth < deepest else {
+            throw NetworkError(
+                .provider,
+                message:
+                    "the \(name) makes calls with its own manager, for which it is asked again, \(deepest) times now; make "
+                    + "them with another manager, or in refresh of an authenticator", underlying: TooDeep())
+        }
+        return try await $depth.withValue(depth + 1) { try await work() }
+    }
+
+    /// Whether an error says that, so that those around it pass it on as it is.
+    static func isTooDeep(_ error: any Error) -> Bool { (error as? NetworkError)?.underlying is TooDeep }
 
     /// The values of a task, for another one that sends requests in its place.
     struct Values: Sendable {
         private let renewing = CallScope.renewing
         private let closing = CallScope.closing
-        private let isProviding = CallScope.isProviding
+        private let depth = CallScope.depth
         private let trace = TraceParent.current
 
         func run(_ work: () async -> Void) async {
             await CallScope.$renewing.withValue(renewing) {
                 await CallScope.$closing.withValue(closing) {
-                    await CallScope.$isProviding.withValue(isProviding) {
+                    await CallScope.$depth.withValue(depth) {
                         await TraceParent.$current.withValue(trace) { await work() }
                     }
                 }
@@ -243,7 +267,7 @@ enum CallScope {
     }
 
     /// Whether a call of this task is made for one that runs already.
-    static var isInsideCall: Bool { isProviding || !renewing.isEmpty || !closing.isEmpty }
+    static var isInsideCall: Bool { depth > 0 || !renewing.isEmpty || !closing.isEmpty }
 }
 
 /// A body that reports its end once: when it was read completely, failed or was released.

@@ -19,6 +19,7 @@ extension CentralRequestManager {
     /// - Returns: a response with a status of ``RequestOptions/Values/acceptedStatuses``; 2xx or 304 where that is `nil`.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
+    @discardableResult
     public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {
         try await response(progress) { (request, CallArguments()) }
     }

@@ -310,7 +310,7 @@ extension CentralRequestManager {
         guard !call.isCancelled else { throw call.cancellation }
         do {
             return try await pipeline.limits.run(for: call) {
-                try await CallScope.$isProviding.withValue(true) { try await resolver.resolve(error, of: call.request) }
+                try await CallScope.providing("resolver") { try await resolver.resolve(error, of: call.request) }
             }
                 == .replay
         } catch let error as NetworkError {

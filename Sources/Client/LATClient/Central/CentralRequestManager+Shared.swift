@@ -116,12 +116,12 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError`` when a connection fails; of kind ``NetworkError/Kind/unknownName`` for a name that is
     ///   not in the table, ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above the limit per
     ///   host, and ``NetworkError/Kind/unsupported`` with a custom transport.
-    public func prewarm(_ domain: String, connections: Int = 1) async throws {
+    public func prewarm(_ domain: some URLConvertible, connections: Int = 1) async throws {
         guard let engine else {
             throw NetworkError(
                 .unsupported, message: "prewarm needs the manager's own engine; leave configuration.transport unset")
         }
-        try await engine.prewarm(try warmRequest(domain), connections: connections)
+        try await engine.prewarm(try warmRequest(domain.urlText), connections: connections)
     }
 
     private func warmRequest(_ domain: String) throws(NetworkError) -> HTTPRequest {

@@ -253,6 +253,7 @@ public final class CentralRequestManager: Sendable {
     /// - Returns: a response with status 2xx or 304.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
+    @discardableResult
     public func startRequest(
         _ method: String, _ url: some URLConvertible, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,

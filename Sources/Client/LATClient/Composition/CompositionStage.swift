@@ -169,7 +169,7 @@ struct CompositionStage: Stage {
     ) async throws -> Answer {
         do {
             return try await limits.run(within: request.timeout ?? timeout, for: call, late: { Late() }) {
-                try await CallScope.$isProviding.withValue(true) { try await provider(request) }
+                try await CallScope.providing("\(name) provider") { try await provider(request) }
             }
         } catch is Late {
             throw NetworkError(
@@ -177,7 +177,7 @@ struct CompositionStage: Stage {
                 message: "the \(name) provider took longer than the timeout; this attempt was not sent",
                 request: request)
         } catch {
-            if error.endsTask || call.isCancelled { throw error }
+            if error.endsTask || call.isCancelled || CallScope.isTooDeep(error) { throw error }
             throw Self.failure(error, name, request)
         }
     }

@@ -27,6 +27,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError``: `unknownName` for a name that is not in the table, `invalidRequest` for a path
     ///   parameter without a value, `business` when the server answered and reported a failure, `httpStatus`,
     ///   `decoding` and the network kinds; `CancellationError` when the current task was cancelled.
+    @discardableResult
     public func startRequest<Model: Decodable & Sendable>(
         _ route: Route, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
@@ -62,6 +63,7 @@ extension CentralRequestManager {
     /// ```swift
     /// let reply = try await manager.startRequest(server: "user.detail", parameters: ["id": 42])
     /// ```
+    @discardableResult
     public func startRequest<Model: Decodable & Sendable>(
         server: ServerName, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,

@@ -24,7 +24,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
 
     init(_ entity: some RequestEntity) {
         content = Result { () throws(NetworkError) in try EntityContent(entity) }
-        options = entity.options
+        options = (entity as any RequestEntityContent).options ?? entity.options
         entityHeaders = options.headers
     }
 
@@ -82,12 +82,19 @@ package struct EntityContent: Sendable {
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
     var reference: EntityReference?
 
+    /// What an entity has that does not say it.
+    static let noParameters: Parameters = ["\0": nil]
+    static let noBody = HTTPBody.data(Data(), contentType: "\0")
+
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
+        let content: any RequestEntityContent = entity
         route = Entity.route
-        files = entity.files
-        body = entity.body
+        files = content.files ?? entity.files
+        let (whole, given): (HTTPBody, Parameters) = (content.body, content.parameters)
+        body = entity.body ?? (whole == Self.noBody ? nil : whole)
+        let explicit: Parameters? = entity.parameters ?? (given.keys.contains("\0") ? nil : given)
         let encodable = entity as? any Encodable
-        if let explicit = entity.parameters {
+        if let explicit {
             parameters = try RequestBuilder.deferred(explicit)
             if let encodable { properties = (try? RequestBuilder.properties(of: encodable, "")) ?? EncodedMembers() }
         } else if let encodable {

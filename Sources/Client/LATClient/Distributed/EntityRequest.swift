@@ -173,6 +173,7 @@ extension EntityRequest {
     ///   - isolation: the caller's actor, on which this method runs. Leave the default.
     /// - Throws: ``NetworkError``: `business` when the server answered and reported a failure, `httpStatus`, `decoding`
     ///   and the network kinds; `CancellationError` when the current task was cancelled.
+    @discardableResult
     public func startRequest(
         on manager: CentralRequestManager = .shared, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Model {

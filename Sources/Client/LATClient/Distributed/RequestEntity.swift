@@ -13,7 +13,7 @@ public import HTTPCore
 ///
 /// An extension makes an existing type an entity. The entity is read when the request is started; later changes do not
 /// affect that request. Starting an entity twice sends two requests.
-public protocol RequestEntity: EntityRequest {
+public protocol RequestEntity: EntityRequest, RequestEntityContent {
     /// The type that the response is decoded to. Default ``JSONValue``. If it is an optional or ``Empty``, the response may
     /// have no content.
     associatedtype Model: Decodable & Sendable = JSONValue
@@ -43,6 +43,34 @@ public protocol RequestEntity: EntityRequest {
     /// var options: RequestOptions { RequestOptions(timeout: .seconds(5), headers: ["X-Client": "demo"]) }
     /// ```
     var options: RequestOptions { get }
+}
+
+/// The properties of an entity with the other optionality: `var body: HTTPBody`, without a question mark, counts like
+/// ``RequestEntity/body``, and `var files: [UploadFile]?` like ``RequestEntity/files``. Swift alone would use the defaults, and send
+/// nothing of them. An entity has each property once, in one of the two forms.
+public protocol RequestEntityContent {
+    /// The parameters of an entity that always has some.
+    var parameters: Parameters { get }
+    /// The body of an entity that always has one.
+    var body: HTTPBody { get }
+    /// The files of an entity that may have some.
+    var files: [UploadFile]? { get }
+    /// The settings of an entity that may have some.
+    var options: RequestOptions? { get }
+}
+
+extension RequestEntityContent {
+    /// Stands for none.
+    public var parameters: Parameters { EntityContent.noParameters }
+
+    /// Stands for none.
+    public var body: HTTPBody { EntityContent.noBody }
+
+    /// None.
+    public var files: [UploadFile]? { nil }
+
+    /// None.
+    public var options: RequestOptions? { nil }
 }
 
 extension RequestEntity {

@@ -80,7 +80,8 @@ public final class Reachability: Sendable {
     /// - Parameters:
     ///   - target: The name of a domain of the table, or an absolute URL.
     ///   - isFresh: Whether to probe even while the last result is valid. Default `false`.
-    public func report(of target: String, isFresh: Bool = false) async -> Report {
+    public func report(of target: some URLConvertible, isFresh: Bool = false) async -> Report {
+        let target = target.urlText
         var report: Report
         switch begin(target, isFresh: isFresh) {
         case .known(let known): report = known
@@ -152,7 +153,7 @@ public final class Reachability: Sendable {
     /// where the manager's callbacks do, until the observation is cancelled or the manager is released.
     @discardableResult
     public func observe(
-        _ target: String, _ handler: @escaping @Sendable (_ status: Status) -> Void
+        _ target: some URLConvertible, _ handler: @escaping @Sendable (_ status: Status) -> Void
     ) -> Observation {
         let observation = Observation()
         let updates = updates(of: target)
@@ -168,8 +169,8 @@ public final class Reachability: Sendable {
     /// Waits until a server can be connected to.
     ///
     /// - Returns: `false` if the limit passes first, or the current task is cancelled.
-    public func waitUntilReachable(_ target: String, within limit: Duration) async -> Bool {
-        await wait(for: target, within: limit) { $0.isReachable }
+    public func waitUntilReachable(_ target: some URLConvertible, within limit: Duration) async -> Bool {
+        await wait(for: target.urlText, within: limit) { $0.isReachable }
     }
 
     /// Waits until a server accepts connections. A failed TLS handshake counts as well: a request may have other TLS

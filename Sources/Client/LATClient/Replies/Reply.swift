@@ -103,7 +103,9 @@ package enum Verdict {
         case 301, 302, 303, 307, 308:
             response.headers["Location"]?.isEmpty ?? true
                 ? "it has no Location to follow"
-                : "it is followed unless redirects = .none, or the request is signed or sealed"
+                : request.redirects == RedirectPolicy.none
+                    ? "redirects = .none leaves it to the caller; send returns it without an error"
+                    : "it is followed unless redirects = .none, or the request is signed or sealed"
         case 401: "give credentials, or renew the token"
         case 403: "the credentials do not permit this"
         case 404: "check the address"

@@ -65,19 +65,14 @@ struct ReplyDecoder: Sendable {
 
     /// Decodes a response without an envelope: the body is the model.
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
-        if type == Empty.self, let empty = Empty() as? Model { return empty }
         if type == Data.self, let data = response.data as? Model { return data }
         if type == String.self, response.status == 200, let text = response.text as? Model, response.hasNoContent {
             return text
         }
-        if response.hasNoContent {
-            if let nothing = Self.nothing(type) { return nothing }
-            throw NetworkError(
-                .decoding(path: ""),
-                message: "the response has no content to decode \(type) from; make the model optional, or Empty",
-                response: response)
-        }
-        if type == String?.self, (try? response.document())?.isNull == true, let nothing = Self.nothing(type) {
+        if response.hasNoContent { return try response.decode(type) }
+        if type == String?.self, (try? response.document())?.isNull == true,
+            let nothing = HTTPResponse.nothing(type)
+        {
             return nothing
         }
         // The content of a body that is a JSON string, otherwise the whole body as text.
@@ -93,7 +88,7 @@ struct ReplyDecoder: Sendable {
     private func model<Model: Decodable>(
         _ type: Model.Type, from data: JSONDocument?, at path: String?, _ response: HTTPResponse
     ) throws -> Model {
-        if data?.isNull ?? true, let nothing = Self.nothing(type) { return nothing }
+        if data?.isNull ?? true, let nothing = HTTPResponse.nothing(type) { return nothing }
         guard let data else {
             throw NetworkError(
                 .decoding(path: path ?? ""),
@@ -111,16 +106,6 @@ struct ReplyDecoder: Sendable {
                 .decoding(path: full), message: "the response is not \(type) at \(full): \(place.reason)",
                 response: response, underlying: error)
         }
-    }
-
-    /// The model of a response without content.
-    private static func nothing<Model>(_ type: Model.Type) -> Model? {
-        // Tests for an optional first, because a value casts to an optional of its type.
-        if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
-            return optional.init(nilLiteral: ()) as? Model
-        }
-        if let empty = Empty() as? Model { return empty }
-        return JSONValue.null as? Model
     }
 
     /// The failure in one line of limited length.
@@ -151,16 +136,6 @@ struct ReplyDecoder: Sendable {
 /// Accepts or rejects a response whose status is a success (2xx, 304, or what the request accepts), from the response and its
 /// body as JSON (`null` when it is not JSON).
 public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document: JSONValue) -> Bool
-
-extension HTTPResponse {
-    /// Whether there is nothing to decode: status 204 or 304, or a body that is empty or white space.
-    var hasNoContent: Bool {
-        guard status != 204, status != 304 else { return true }
-        return data.withUnsafeBytes { bytes in
-            bytes.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
-        }
-    }
-}
 
 extension NetworkError {
     /// The failure that the server reported, for an error of kind ``Kind/business(code:)``; otherwise `nil`.

@@ -87,8 +87,9 @@ final class RoutePlan: Sendable {
     ) throws(NetworkError) {
         let resolved: DomainTable.ResolvedRoute
         switch route.target {
-        case .server(let name): resolved = try Self.checked(table).resolve(server: name)
-        case .domain(let name, let path): resolved = try Self.checked(table).resolve(domain: name, path: path)
+        case .server(let name): resolved = try Self.checked(table, for: "row", name.rawValue).resolve(server: name)
+        case .domain(let name, let path):
+            resolved = try Self.checked(table, for: "domain", name.rawValue).resolve(domain: name, path: path)
         case .url(let url):
             prototype = HTTPRequest((route.method ?? .get).rawValue, "")
             simulation = standard.simulation
@@ -154,11 +155,14 @@ final class RoutePlan: Sendable {
 
     // MARK: From the rows
 
-    private static func checked(_ table: DomainTable?) throws(NetworkError) -> DomainTable {
+    private static func checked(
+        _ table: DomainTable?, for kind: String, _ name: String
+    ) throws(NetworkError) -> DomainTable {
         guard let table else {
             throw NetworkError(
                 .unknownName,
-                message: "the route names a row of a table, but the manager has no table; set configuration.domains")
+                message:
+                    "the route names the \(kind) \"\(name)\", but the manager has no table; set configuration.domains")
         }
         try DomainTable.check(table.defaults, of: "the table's defaults")
         return table

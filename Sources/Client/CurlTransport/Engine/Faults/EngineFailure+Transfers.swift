@@ -292,6 +292,9 @@ extension EngineFailure {
             "cannot connect to the Unix domain socket \"\(unixSocket ?? "")\"; is the server running, is this its path, "
                 + "and may this user write to it?"
         case .connect: "\(detail); is the server running, and is the port of \(origin) right?"
+        case .timeout(.connect) where detail.contains("SSL connection timeout"):
+            "\(origin) did not finish the TLS handshake within \(plan.connectTimeout) ms; does this port use TLS? Else raise "
+                + "connectTimeout"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(detail)); raise connectTimeout, or check "
                 + "whether a firewall drops the packets"
