@@ -43,6 +43,8 @@ final class TLSHandshake: CallbackContext {
     /// The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
     private let proxy: String?
     var isWithProxy: Bool { proxy != nil }
+    /// Whether the server of the URL is the peer, not a proxy and not a server that looks up names.
+    var isWithServer = false
     fileprivate let keyLog: TLSKeyLogFile?
     private let trust: CertificateStore?
     /// The cache of sessions; `nil` when sessions are not reused.

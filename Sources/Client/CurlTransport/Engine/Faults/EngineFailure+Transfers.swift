@@ -187,7 +187,7 @@ extension EngineFailure {
             ?? message(
                 kind, detail: detail, transfer: transfer,
                 unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath,
-                handle.handshake?.certificate)
+                handle.handshake)
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
@@ -276,7 +276,7 @@ extension EngineFailure {
 
     private static func message(
         _ kind: NetworkError.Kind, detail: String, transfer: Transfer, unixSocket: String?,
-        _ certificate: CertificateFacts?
+        _ handshake: TLSHandshake?
     ) -> String {
         let origin = transfer.target.origin
         let plan = transfer.plan
@@ -292,14 +292,14 @@ extension EngineFailure {
             "cannot connect to the Unix domain socket \"\(unixSocket ?? "")\"; is the server running, is this its path, "
                 + "and may this user write to it?"
         case .connect: "\(detail); is the server running, and is the port of \(origin) right?"
-        case .timeout(.connect) where detail.contains("SSL connection timeout"):
+        case .timeout(.connect) where handshake?.isWithServer == true && plan.version != VersionChoice.http3Only:
             "\(origin) did not finish the TLS handshake within \(plan.connectTimeout) ms; does this port use TLS? Else raise "
                 + "connectTimeout"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(detail)); raise connectTimeout, or check "
                 + "whether a firewall drops the packets"
         case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
-        case .tls(let reason): TLSFault.message(reason, detail: detail, transfer: transfer, certificate)
+        case .tls(let reason): TLSFault.message(reason, detail: detail, transfer: transfer, handshake?.certificate)
         case .connectionLost: "\(detail), \(place(of: transfer))"
         case .protocolViolation: "the server violated HTTP: \(detail), \(place(of: transfer))"
         default: detail

@@ -89,6 +89,7 @@ extension EasyHandle {
             revocation: isForServer ? tls.revocation : nil, canWait: transfer?.canWaitForLists == true,
             sessions: resumesSessions ? engine.sessions(for: tls) : nil, keyLog: tls.keyLog,
             floods: engine.floods)
+        handshake?.isWithServer = isForServer
         return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
     }
 
