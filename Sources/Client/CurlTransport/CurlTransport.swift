@@ -122,13 +122,16 @@ package final class CurlTransport: Transport {
         for cookie in cookies?.all(reaching: request) ?? [] {
             request.headers.append("Cookie", "\(cookie.name)=\(cookie.value)")
         }
-        if request.proxy == nil, !proxies.isEmpty, request.unixSocketPath == nil, !hasUnixSocket,
+        if request.proxy == nil, !proxies.isEmpty, !usesUnixSocket(request),
             let target = try? targets.target(for: request.url)
         {
             request.proxy = proxies.proxy(for: target).map { .url($0.url) }
         }
         return request
     }
+
+    /// Whether a request goes to a Unix domain socket, to which libcurl connects without a proxy.
+    private func usesUnixSocket(_ request: HTTPRequest) -> Bool { request.unixSocketPath != nil || hasUnixSocket }
 
     /// The cookies of this transport; `nil` when it keeps none.
     public var cookies: CookieJar? { cookieStore.map(CookieJar.init) }
@@ -264,8 +267,7 @@ package final class CurlTransport: Transport {
         if let policy = request.proxy {
             proxies = try ProxySettings(policy, environment: ProcessInfo.processInfo.environment)
         }
-        // libcurl connects to a Unix domain socket without a proxy.
-        let usesUnixSocket = request.unixSocketPath != nil || hasUnixSocket
+        let usesUnixSocket = usesUnixSocket(request)
         plan.proxy = usesUnixSocket ? nil : proxies.proxy(for: target)
         if let addressGuard {
             if plan.proxy != nil, let rule = addressGuard.refusal(ofProxiedHost: target.host) {

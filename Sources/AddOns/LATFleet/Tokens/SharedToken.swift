@@ -212,6 +212,12 @@ final class SharedToken: Sendable {
 
     // MARK: Scripts
 
+    /// The generation in Redis; 0 without one, and for one that no process writes (see ``beginScript``).
+    private static let storedGeneration = """
+        local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
+        if stored ~= stored or stored > 9007199254740991 then stored = 0 end
+        """
+
     static let beginScript = RedisScript(
         "a token's renewal",
         """
@@ -237,8 +243,7 @@ final class SharedToken: Sendable {
         "a renewed token",
         """
         local owner = redis.call('GET', KEYS[2])
-        local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
-        if stored ~= stored or stored > 9007199254740991 then stored = 0 end
+        \(storedGeneration)
         if owner and owner ~= ARGV[1] then return '0' end
         if not owner and stored > tonumber(ARGV[2]) then return '0' end
         local clock = redis.call('TIME')
@@ -254,8 +259,7 @@ final class SharedToken: Sendable {
     private static let restoreScript = RedisScript(
         "a token that was lost",
         """
-        local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
-        if stored ~= stored or stored > 9007199254740991 then stored = 0 end
+        \(storedGeneration)
         if stored >= tonumber(ARGV[1]) then return 0 end
         redis.call('HSET', KEYS[1], 'generation', ARGV[1], 'token', ARGV[2])
         redis.call('PEXPIRE', KEYS[1], ARGV[3])
