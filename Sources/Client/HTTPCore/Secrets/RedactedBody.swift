@@ -191,7 +191,11 @@ package struct WideText: Sendable {
         let pairs = stride(from: 0, to: bytes.count - 1, by: 2)
         guard isMarked || pairs.count(where: { bytes[$0 + high] == 0 }) * 4 >= bytes.count else { return nil }
         let units = pairs.map { UInt16(bytes[$0 + high]) << 8 | UInt16(bytes[$0 + 1 - high]) }
-        text = String(decoding: isMarked ? units.dropFirst() : units[...], as: UTF16.self)
+        let plain = isMarked ? units.dropFirst() : units[...]
+        // Decoding UTF-16 costs ten times as much.
+        text =
+            plain.allSatisfy { $0 < 0x80 }
+            ? String(decoding: plain.map { UInt8($0) }, as: UTF8.self) : String(decoding: plain, as: UTF16.self)
         rest = data.suffix(data.count % 2)
     }
 

@@ -260,8 +260,10 @@ package struct Redactor: Sendable {
     /// is.
     private mutating func urls(in text: String, _ depth: Int) -> String {
         var utf8 = text
-        let mayHaveSecrets = utf8.withUTF8 {
-            $0.contains(UInt8(ascii: "@")) || $0.contains(UInt8(ascii: "?")) || $0.contains(UInt8(ascii: "#"))
+        let mayHaveSecrets = utf8.withUTF8 { bytes in
+            let slash = UInt8(ascii: "/")
+            return (1..<max(1, bytes.count)).contains { bytes[$0] == slash && bytes[$0 - 1] == slash }
+                && bytes.contains { $0 == UInt8(ascii: "@") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
         }
         guard depth > 0, mayHaveSecrets else { return text }
         var result = ""
