@@ -188,7 +188,8 @@ struct CallCollector: Sendable {
     /// heads counts.
     mutating func note(sent head: SentHead) {
         guard !head.opensTunnel, let last = exchanges.indices.last else { return }
-        let span = head.fields.first { $0.name.lowercased() == "traceparent" }?.value
+        let others = exchanges.count > 1 ? head.fields : []
+        let span = others.first { $0.name.lowercased() == "traceparent" }?.value
         let own = span.flatMap { span in exchanges.lastIndex { $0.request.headers["traceparent"] == span } }
         exchanges[own ?? last].sent = head
     }

@@ -202,7 +202,9 @@ package struct Redactor: Sendable {
     package mutating func text(_ text: String) -> String { self.text(text, Self.depth) }
 
     private mutating func text(_ text: String, _ depth: Int) -> String {
-        escapes(in: urls(in: String(decoding: scanned(Array(text.utf8), depth), as: UTF8.self), depth), depth)
+        let bytes = Array(text.utf8)
+        let shown = scanned(bytes, depth)
+        return escapes(in: urls(in: shown == bytes ? text : String(decoding: shown, as: UTF8.self), depth), depth)
     }
 
     /// The same for bytes that are not text as a whole.
@@ -210,7 +212,8 @@ package struct Redactor: Sendable {
 
     /// Percent-encoded words in which there may be a pair, JSON or a URL.
     private mutating func escapes(in text: String, _ depth: Int) -> String {
-        guard depth > 0, text.utf8.contains(UInt8(ascii: "%")) else { return text }
+        var utf8 = text
+        guard depth > 0, utf8.withUTF8({ $0.contains(UInt8(ascii: "%")) }) else { return text }
         var result = ""
         var rest = text.utf8[...]
         while !rest.isEmpty {
