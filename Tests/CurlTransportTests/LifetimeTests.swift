@@ -29,6 +29,36 @@ private let dispatchSlack = 3
         }
     }
 
+    /// Whatever was missing while there were too few descriptors, it is there as soon as there are enough.
+    @Test func liveConnectionsComeWithTheDescriptors() async {
+        await #expect(processExitsWith: .success) {
+            let server = try MockServer()
+            server.fallback { _ in .text("hello") }
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.context.isLive = true
+                $0.streamsBody = true
+            }
+            var plenty = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &plenty)
+            var failureCount = 0
+            for free in 1...12 {
+                let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }
+                var few = plenty
+                few.rlim_cur = rlim_t((used.max() ?? 0) + free)
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few)
+                let transport = try? CurlTransport(configuration: testConfiguration())
+                if let transport {
+                    do { _ = try await transport.send(request).body.collect(upTo: 100) } catch { failureCount += 1 }
+                }
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &plenty)
+                guard let transport else { continue }
+                let data = try await transport.send(request).body.collect(upTo: 100)
+                #expect(data.count == 5, "\(free) free descriptors at the start")
+            }
+            #expect(failureCount > 0)
+        }
+    }
+
     /// Streams retain their engine until they end, including those whose requests were queued.
     @Test func finishedStreamsReleaseTheEngine() async {
         await #expect(processExitsWith: .success) {
