@@ -361,4 +361,20 @@ import Testing
         #expect(last.total == last.completed)
         #expect(tally.report(.init(direction: .download, completed: 1, total: 1), of: 0) == nil)
     }
+
+    @Test func sumsOfManyStepsAreExact() {
+        var tally = BatchTally(stepCount: 20_000)
+        var last = tally.sum()
+        #expect(last.total == nil)
+        for step in 0..<20_000 {
+            _ = tally.report(.init(direction: .download, completed: 5, total: .max), of: step)
+            _ = tally.report(.init(direction: .download, completed: 7, total: 10), of: step)
+            last =
+                tally.report(.init(direction: .download, completed: 6, total: step == 0 ? .max : 10), of: step) ?? last
+        }
+        #expect(last.completed == 140_000 && last.total == .max && last.fraction < 1)
+        for step in 0..<20_000 { last = tally.end(step, isSuccess: step > 2, isCached: step > 3) }
+        #expect(last.failedSteps == 3 && last.cachedSteps == 19_996 && last.finishedSteps == 20_000)
+        #expect(last.completed == 140_000 && last.total == 140_000 && last.fraction == 1)
+    }
 }
