@@ -215,14 +215,10 @@ struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
         if rows.updateValue(row, forKey: name) == nil { names.append(name) }
     }
 
+    /// - Parameter edits: the rows to set and to remove, each name once.
     mutating func apply(_ edits: [(name: Name, row: Row?)]) {
-        for (name, row) in edits {
-            if let row {
-                set(row, for: name)
-            } else if rows.removeValue(forKey: name) != nil {
-                names.removeAll { $0 == name }
-            }
-        }
+        for (name, row) in edits { if let row { set(row, for: name) } else { rows[name] = nil } }
+        if edits.contains(where: { $0.row == nil }) { names.removeAll { rows[$0] == nil } }
     }
 }
 
