@@ -247,7 +247,9 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
     }
 
     static func unreadable(_ file: String, _ problem: SourceFile.Problem) -> NetworkError {
-        let message = "the table \(file) \(problem.isMissing ? "is not there" : problem.reason); check the path"
+        // The words about too many open files have their own advice.
+        let advice = problem.lacksDescriptors ? "" : "; check the path"
+        let message = "the table \(file) \(problem.isMissing ? "is not there" : problem.reason)\(advice)"
         let error = DomainTableError(file: file, diagnostics: [], reason: message)
         return NetworkError(.invalidRequest, message: message, underlying: error)
     }
