@@ -55,6 +55,23 @@ import Testing
         #expect(oauth.token?.refresh == nil)
     }
 
+    /// Azure AD v1 writes the numbers as texts.
+    @Test func timesMayBeTexts() async throws {
+        server.route("POST", "/device") { _ in
+            .json(
+                #"{"device_code":"d","user_code":"u","verification_uri":"http://h/","interval":"9","expires_in":"1200"}"#
+            )
+        }
+        server.route("POST", "/token") { _ in .json(#"{"access_token":"b","expires_in":"100"}"#) }
+        let (clock, pauses, end) = (WallClock(), Box<[Duration]>([]), Box<Double?>(nil))
+        let oauth = try OAuth2.make(settings, clock: clock) { pause in pauses.change { $0.append(pause) } }
+        try await oauth.signInWithDeviceCode(on: manager(oauth)) { prompt in
+            end.change { $0 = prompt.expires.timeIntervalSince(clock.now) }
+        }
+        #expect(end.value == 1_200 && pauses.value == [.seconds(9)])
+        #expect(oauth.token?.expires?.timeIntervalSince(clock.now) == 100)
+    }
+
     /// The user is not to sign in again because a server is down.
     @Test(arguments: [true, false]) func outageIsNoReasonToSignIn(isBusy: Bool) async throws {
         server.route("POST", "/token") { _ in isBusy ? .status(503) : .noReply }
