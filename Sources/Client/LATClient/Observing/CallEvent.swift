@@ -110,7 +110,8 @@ public struct CallEvent: Sendable {
         case waiting(Wait)
         /// An attempt is sent, with all its headers. The first one is number 1. Redirects belong to their attempt.
         indirect case sending(attempt: Int, HTTPRequest)
-        /// An attempt received a response, with any status.
+        /// An attempt received a response, with any status. That of an attempt that was slower than another one may come after the
+        /// call has finished.
         indirect case answered(attempt: Int, HTTPResponse)
         /// An attempt received no response.
         case failed(attempt: Int, NetworkError)
