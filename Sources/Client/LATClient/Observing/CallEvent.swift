@@ -110,8 +110,7 @@ public struct CallEvent: Sendable {
         case waiting(Wait)
         /// An attempt is sent, with all its headers. The first one is number 1. Redirects belong to their attempt.
         indirect case sending(attempt: Int, HTTPRequest)
-        /// An attempt received a response, with any status. That of an attempt that was slower than another one may come after the
-        /// call has finished.
+        /// An attempt received a response, with any status.
         indirect case answered(attempt: Int, HTTPResponse)
         /// An attempt received no response.
         case failed(attempt: Int, NetworkError)
@@ -119,7 +118,7 @@ public struct CallEvent: Sendable {
         case retrying(after: Duration)
         /// The call is sent a second time beside the first, because it has had no response for this time.
         case hedging(after: Duration)
-        /// An attempt was cancelled, because another one was answered first. May come after the call has finished.
+        /// An attempt was cancelled, because another one was answered first.
         case abandoned(attempt: Int)
         /// The call is sent again, because its token was renewed.
         case replaying
@@ -141,7 +140,7 @@ public struct CallEvent: Sendable {
         indirect case unknownValue(type: String, value: String)
         /// A fault was made on purpose (``RequestOptions/Chaos``).
         case chaos(RequestOptions.Chaos.Fault)
-        /// The call ended with this result for its caller.
+        /// The call ended with this result for its caller. Events of an attempt that was slower than another one may follow.
         indirect case finished(Result<HTTPResponse, NetworkError>)
     }
 

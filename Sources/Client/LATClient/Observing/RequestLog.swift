@@ -269,14 +269,22 @@ private final class LoggedSecrets: Sendable {
         var received: Int?
     }
 
-    private let calls = Mutex<[UInt64: Known]>([:])
+    private struct Calls {
+        var running: [UInt64: Known] = [:]
+        /// The calls that ended last. A hedge that lost may still be about to be sent.
+        var ended: [UInt64] = []
+        var oldest = 0
+    }
 
-    private func known(_ call: ObservedCall) -> Known? { calls.withLock { $0[call.id] } }
+    private static let mostEnded = 256
+    private let calls = Mutex(Calls())
+
+    private func known(_ call: ObservedCall) -> Known? { calls.withLock { $0.running[call.id] } }
 
     private func kept(_ call: ObservedCall) -> Known {
         calls.withLock { calls in
-            let known = calls[call.id] ?? Known(call)
-            calls[call.id] = known
+            let known = calls.running[call.id] ?? Known(call)
+            if !calls.ended.contains(call.id) { calls.running[call.id] = known }
             return known
         }
     }
@@ -310,5 +318,12 @@ private final class LoggedSecrets: Sendable {
 
     func counts(of call: ObservedCall) -> Counts { known(call)?.state.withLock(\.counts) ?? Counts() }
 
-    func forget(_ call: ObservedCall) { calls.withLock { $0[call.id] = nil } }
+    func forget(_ call: ObservedCall) {
+        calls.withLock { calls in
+            calls.running[call.id] = nil
+            guard calls.ended.count == Self.mostEnded else { return calls.ended.append(call.id) }
+            calls.ended[calls.oldest] = call.id
+            calls.oldest = (calls.oldest + 1) % Self.mostEnded
+        }
+    }
 }
