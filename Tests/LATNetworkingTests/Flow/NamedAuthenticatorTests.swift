@@ -99,6 +99,16 @@ import Testing
         #expect(!table.explain("item").contains("bank"))
     }
 
+    @Test func twoWaysToATokenInOneRowAreAWarning() throws {
+        let table = try DomainTable(
+            json5: """
+                { domains: { main: { baseURL: "https://h", authenticator: "bank",
+                    oauth2: { issuer: "https://login.h", clientID: "c" } } } }
+                """)
+        #expect(
+            table.warnings.map(\.message) == [#""oauth2" has no effect beside "authenticator"; leave one of them"#])
+    }
+
     @Test func callsOwnAuthorizationIsNotReplaced() async throws {
         let server = try serving(nil)
         for central in [
