@@ -1,3 +1,5 @@
+import FoundationEssentials
+import Glibc
 import LATTesting
 import TestSupport
 import Testing
@@ -53,6 +55,17 @@ import Testing
         let error = await failure { try await manager(oauth).startRequest("GET", "/api") }
         #expect(error?.kind == .authentication && error?.message.contains("sign in again") == true)
         #expect(oauth.token?.refresh == nil)
+    }
+
+    /// Signing in again would not help.
+    @Test func storeThatIsRefusedNamesItsOwnStep() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data("{}".utf8), to: "token.json")
+        try #require(chmod(path, 0o666) == 0)
+        let oauth = try OAuth2.make(settings, store: OAuth2.FileStore(path))
+        let error = await failure { try await manager(oauth).startRequest("GET", "/api") }
+        #expect(error?.kind == .authentication && error?.message.contains(path) == true)
+        #expect(error?.message.contains("sign in") == false)
     }
 
     /// Azure AD v1 writes the numbers as texts.
