@@ -39,6 +39,7 @@ private let dispatchSlack = 3
                 $0.streamsBody = true
             }
             // libdispatch ends a process in which it gets no descriptor for itself.
+            try await Task.sleep(for: .milliseconds(1))
             let first = try CurlTransport(configuration: testConfiguration())
             _ = try await first.send(request).body.collect(upTo: 100)
             var plenty = rlimit()
