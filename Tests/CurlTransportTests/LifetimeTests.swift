@@ -47,8 +47,9 @@ private let dispatchSlack = 3
             var failureCount = 0
             for free in 1...12 {
                 let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }
+                // The numbers have gaps.
                 var few = plenty
-                few.rlim_cur = rlim_t((used.max() ?? 0) + free)
+                few.rlim_cur = rlim_t((0...).lazy.filter { !used.contains($0) }.prefix(free).max() ?? 0) + 1
                 setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few)
                 let transport = try? CurlTransport(configuration: testConfiguration())
                 if let transport {
