@@ -10,6 +10,17 @@ import Testing
 /// leaked one descriptor each, the tests would find many more.
 private let dispatchSlack = 3
 
+/// How many sockets of the process tell of changes of the network.
+private func netlinkSockets() throws -> Int {
+    let inodes = try String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8).split(separator: "\n").compactMap {
+        $0.split(separator: " ").last
+    }
+    return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count { name in
+        let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)")
+        return inodes.contains { target == "socket:[\($0)]" }
+    }
+}
+
 /// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be counted.
 ///
 /// Serialized: for each such process, a thread of the common pool waits, and the pool has only as many threads as the
@@ -59,6 +70,9 @@ private let dispatchSlack = 3
                 guard let transport else { continue }
                 let data = try await transport.send(request).body.collect(upTo: 100)
                 #expect(data.count == 5, "\(free) free descriptors at the start")
+                // That of the first, and its own.
+                #expect(try netlinkSockets() == 2, "\(free) free descriptors at the start")
+                await transport.shutdown()
             }
             #expect(failureCount > 0)
         }
