@@ -12,9 +12,8 @@ private let dispatchSlack = 3
 
 /// How many sockets of the process tell of changes of the network.
 private func netlinkSockets() throws -> Int {
-    let inodes = try String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8).split(separator: "\n").compactMap {
-        $0.split(separator: " ").last
-    }
+    let table = try String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8)
+    let inodes = table.split(separator: "\n").compactMap { $0.split(separator: " ").last }
     return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count { name in
         let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)")
         return inodes.contains { target == "socket:[\($0)]" }
