@@ -111,7 +111,7 @@ extension OutboxEngine {
         _ ids: [Int64], _ change: (OutboxTransaction, OutboxRow) throws -> Bool
     ) throws -> [OutboxRow] {
         let rows = try recording { transaction in
-            try ids.compactMap { id in
+            try ids.compactMap { id -> OutboxRow? in
                 guard let row = try transaction.connection.entry(id), try change(transaction, row) else { return nil }
                 return row
             }
