@@ -126,7 +126,8 @@ struct TerminalBody {
         isEndless = ["json-seq", "ndjson", "event-stream", "jsonl"].contains { type.contains($0) }
         let isJSON = type.contains("json")
         let charset = Charset.declared(in: type)
-        self.charset = isJSON || isEndless || ["utf-8", "utf8", "us-ascii", "ascii"].contains(charset.name) ? nil : charset
+        let isKnown = isJSON || isEndless || ["utf-8", "utf8", "us-ascii", "ascii"].contains(charset.name)
+        self.charset = isKnown ? nil : charset
         held = isJSON && !isEndless || self.charset != nil ? Data() : nil
     }
 

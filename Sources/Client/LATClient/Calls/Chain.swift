@@ -233,13 +233,13 @@ enum CallScope {
     ///
     /// - Throws: What the work throws, or ``NetworkError/Kind/provider`` when it is asked within itself again and again.
     static func providing<Answer: Sendable>(
-        _ name: String, _ work: @Sendable () async throws -> Answer
+        _ name: @autoclosure () -> String, _ work: @Sendable () async throws -> Answer
     ) async throws -> Answer {
         guard depth < deepest else {
             throw NetworkError(
                 .provider,
                 message:
-                    "the \(name) makes calls with its own manager, for which it is asked again, \(deepest) times now; make "
+                    "the \(name()) makes calls with its own manager, for which it is asked again, \(deepest) times now; make "
                     + "them with another manager, or in refresh of an authenticator", underlying: TooDeep())
         }
         return try await $depth.withValue(depth + 1) { try await work() }

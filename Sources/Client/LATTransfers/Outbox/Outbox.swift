@@ -346,26 +346,6 @@ public final class Outbox: Sendable {
         engine.perform { $0.setHandler(name, handler) }
     }
 
-    /// Lets a dead letter wait again, as the last of its group and without expiry. A waiting entry is sent at once.
-    ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry, ``NetworkError/Kind/unsupported`` for one that the
-    ///   server has accepted.
-    public func retry(_ id: Entry.ID) async throws {
-        try await engine.value { try $0.retry(id) }
-    }
-
-    /// Removes an entry with its files. The call of one that is being sent is cancelled.
-    ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry.
-    public func drop(_ id: Entry.ID) async throws {
-        try await engine.value { try $0.drop(id) }
-    }
-
-    /// Sends all waiting entries now, without regard to what they wait for. Within a group they still go one after the other.
-    public func sendNow() async throws {
-        try await engine.value { try $0.sendNow() }
-    }
-
     /// Stops sending, and waits for the calls in flight, which are cancelled, and up to ten seconds for handlers that run. What
     /// was not sent stays in the folder, and another process may send it. Afterwards nothing can be added.
     ///
