@@ -134,11 +134,6 @@ extension Outbox {
 
     /// The same for many entries in one commit, so that thousands take no longer than a few.
     ///
-    /// ```swift
-    /// let dead = try await outbox.entries([.refused, .expired, .givenUp], limit: 1_000)
-    /// try await outbox.retry(dead.map(\.id))
-    /// ```
-    ///
     /// - Returns: Those that wait now. Entries that are gone, and those that the server has accepted, are left out.
     @discardableResult
     public func retry(_ ids: [Entry.ID]) async throws -> [Entry.ID] { try await engine.value { try $0.retry(ids) } }
