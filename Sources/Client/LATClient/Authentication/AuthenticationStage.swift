@@ -203,12 +203,12 @@ final class AuthenticationStage: Stage {
             } catch let error as NetworkError where error.kind == .authentication {
                 failure = error
             } catch {
-                let isOutage = error is Late || (error as? NetworkError)?.isOutage == true
+                let known = error as? NetworkError
+                let isOutage = error is Late || known?.isOutage == true
+                // The words about a store of tokens have their own next step.
+                let step = known?.kind == .storage ? "" : isOutage ? "; try again later" : "; sign in again"
                 failure = NetworkError(
-                    .authentication,
-                    message:
-                        "the token could not be renewed: \(error); \(isOutage ? "try again later" : "sign in again")",
-                    underlying: error)
+                    .authentication, message: "the token could not be renewed: \(error)\(step)", underlying: error)
             }
             finish(failure)
         }
