@@ -240,6 +240,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// Starts all requests that may start.
     mutating func advance(at now: Duration) -> Turn {
         var turn = Turn()
+        guard !hostsWithWaiters.isEmpty else { return turn }
         while let (time, (host, _)) = later.popDue(at: now) {
             guard hosts[host].due == time else { continue }
             hosts[host].due = nil
@@ -268,7 +269,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     /// Notes that the first waiting request of a host may start, or when, if the host has a free slot.
     private mutating func offer(_ host: Int, at now: Duration) {
-        guard hasRoom(host), let rank = hosts[host].first()?.rank else { return }
+        guard hosts[host].hasWaiters, hasRoom(host), let rank = hosts[host].first()?.rank else { return }
         let due = now + hosts[host].wait(at: now)
         if due > now {
             if let known = hosts[host].due, known <= due { return }
