@@ -99,6 +99,23 @@ import Testing
         #expect(!table.explain("item").contains("bank"))
     }
 
+    @Test func simulatedCallGetsNoTokenOfItsRow() async throws {
+        let server = try serving(nil)
+        server.route("POST", "/token") { _ in .json(#"{"access_token":"of-shop","expires_in":60}"#) }
+        let rule = #"oauth2: { tokenURL: "\#(server.url("/token"))", clientID: "c", secretVariable: "PATH" }"#
+        var configuration = CentralRequestManager.Configuration()
+        configuration.domains = try DomainTable(
+            json5: """
+                { domains: { main: { baseURL: "http://real.invalid", \(rule) } },
+                  servers: { item: { domain: "main", path: "item", method: "GET" } } }
+                """)
+        let manager = try CentralRequestManager(configuration: configuration)
+        let canned = Simulation.reply(json: "canned", headers: ["Content-Type": "application/json"])
+        #expect(try await Fetch().simulated(canned).startRequest(on: manager) == "canned")
+        #expect(server.requestCount == 0)
+        #expect(try await Fetch().simulated(.server(server.url())).startRequest(on: manager) == "Bearer of-shop")
+    }
+
     @Test func twoWaysToATokenInOneRowAreAWarning() throws {
         let table = try DomainTable(
             json5: """
