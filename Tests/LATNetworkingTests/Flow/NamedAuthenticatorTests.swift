@@ -110,7 +110,7 @@ import Testing
                   servers: { item: { domain: "main", path: "item", method: "GET" } } }
                 """)
         let manager = try CentralRequestManager(configuration: configuration)
-        let canned = Simulation.reply(json: "canned", headers: ["Content-Type": "application/json"])
+        let canned = Simulation.reply(data: Data("canned".utf8))
         #expect(try await Fetch().simulated(canned).startRequest(on: manager) == "canned")
         #expect(server.requestCount == 0)
         #expect(try await Fetch().simulated(.server(server.url())).startRequest(on: manager) == "Bearer of-shop")
