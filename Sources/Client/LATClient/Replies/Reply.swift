@@ -20,7 +20,7 @@ public struct Reply<Model: Sendable>: Sendable {
 
 /// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which
 /// confirms that the caller's copy is current. A part of the content is none if the whole was asked for.
-package enum Verdict {
+package enum StatusRule {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20
 
