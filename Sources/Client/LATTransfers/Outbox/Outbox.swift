@@ -333,7 +333,7 @@ public final class Outbox: Sendable {
     /// The answer is recorded before the handler is called, and the entry is removed after it has returned. If the process dies
     /// in between, or the handler throws an error, it is called again, so it has to tolerate a repetition. The handlers of one
     /// name run one after the other. They are called in the process that sends. A failure is that of a dead letter; after
-    /// ``retry(_:)`` the handler is called again.
+    /// ``retry(_:)->()`` the handler is called again.
     ///
     /// - Parameters:
     ///   - name: The name that entries give.
