@@ -103,6 +103,8 @@ import Testing
             #expect(kind == .timeout(.total) || kind == .timeout(.connect))
             #expect(origin.requests.count == 1)
         }
+        // They listen until here, also in an optimized build.
+        withExtendedLifetime(silent) {}
     }
 
     @Test func alternativeWithWrongCertificateIsSkipped() async throws {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Platform
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CurlTransport
@@ -42,7 +43,7 @@ import Testing
     }
 
     /// The handler that resumes or cancels a transfer needs no more stack for a later call than for the first one.
-    @Test func stackOfTheDemandStaysFlat() {
+    @Test(.measuresMemory) func stackOfTheDemandStaysFlat() {
         let pipe = BodyPipe()
         let depths = StackDepths()
         pipe.connect { _ in depths.note() }
@@ -50,7 +51,7 @@ import Testing
         #expect(depths.all.count == 1_000 && Set(depths.all).count == 1)
     }
 
-    @Test func stackOfAHeldClosureStaysFlat() {
+    @Test(.measuresMemory) func stackOfAHeldClosureStaysFlat() {
         let depths = StackDepths()
         let held = HeldClosure<@Sendable (Int, String) -> Void>()
         #expect(held.closure == nil)

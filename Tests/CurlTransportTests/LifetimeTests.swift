@@ -10,6 +10,16 @@ import Testing
 /// leaked one descriptor each, the tests would find many more.
 private let dispatchSlack = 3
 
+/// How many sockets of the process tell of changes of the network.
+private func netlinkSockets() throws -> Int {
+    let table = try String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8)
+    let inodes = table.split(separator: "\n").compactMap { $0.split(separator: " ").last }
+    return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count { name in
+        let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)")
+        return inodes.contains { target == "socket:[\($0)]" }
+    }
+}
+
 /// What an engine leaves behind. Each test runs in a process of its own, so its threads, descriptors and memory can be counted.
 ///
 /// Serialized: for each such process, a thread of the common pool waits, and the pool has only as many threads as the
@@ -26,6 +36,44 @@ private let dispatchSlack = 3
             }
             try await server.waitUntilDisconnected()
             try await eventually("the end of the thread") { ProcessFacts.threads(named: "lat-engine") == 0 }
+        }
+    }
+
+    /// Whatever was missing while there were too few descriptors, it is there as soon as there are enough.
+    @Test func liveConnectionsComeWithTheDescriptors() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("hello") }
+        await #expect(processExitsWith: .success) { [url = server.url() as String] in
+            let request = HTTPRequest("GET", url).with {
+                $0.context.isLive = true
+                $0.streamsBody = true
+            }
+            // libdispatch ends a process in which it gets no descriptor for itself.
+            try await Task.sleep(for: .milliseconds(1))
+            let first = try CurlTransport(configuration: testConfiguration())
+            _ = try await first.send(request).body.collect(upTo: 100)
+            var plenty = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &plenty)
+            var failureCount = 0
+            for free in 1...12 {
+                let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }
+                // The numbers have gaps.
+                var few = plenty
+                few.rlim_cur = rlim_t((0...).lazy.filter { !used.contains($0) }.prefix(free).max() ?? 0) + 1
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few)
+                let transport = try? CurlTransport(configuration: testConfiguration())
+                if let transport {
+                    do { _ = try await transport.send(request).body.collect(upTo: 100) } catch { failureCount += 1 }
+                }
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &plenty)
+                guard let transport else { continue }
+                let data = try await transport.send(request).body.collect(upTo: 100)
+                #expect(data.count == 5, "\(free) free descriptors at the start")
+                // That of the first, and its own.
+                #expect(try netlinkSockets() == 2, "\(free) free descriptors at the start")
+                await transport.shutdown()
+            }
+            #expect(failureCount > 0)
         }
     }
 

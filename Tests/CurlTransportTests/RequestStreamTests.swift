@@ -81,7 +81,9 @@ import Testing
                     produced.change { $0 += 1 }
                     return chunk
                 }))
-            let task = Task { try await transport.send(HTTPRequest("POST", server.url(), body: body)) }
+            // The other requests count towards its time.
+            let request = HTTPRequest("POST", server.url(), body: body).with { $0.timeout = .seconds(120) }
+            let task = Task { try await transport.send(request) }
             try await server.waitForConnections(1)
             // The many other requests give the stream time to read ahead.
             let other = try MockServer()

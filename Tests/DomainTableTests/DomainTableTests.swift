@@ -239,6 +239,27 @@ struct DomainTableTests {
         #expect(table.serverNames.count == 3)
     }
 
+    /// Only a look-up merges the rows, so that a table may be filled row by row.
+    @Test func manyRowsMayBeSetInCode() throws {
+        var table = DomainTable()
+        for number in 0..<20 {
+            try table.setDomain(
+                DomainName("d\(number)"), DomainTable.DomainRow(baseURL: "http://127.0.0.1:\(number + 1)"))
+        }
+        for number in 0..<4_000 {
+            let row = DomainTable.ServerRow(domain: DomainName("d\(number % 20)"), path: "v1/\(number)")
+            try table.setServer(ServerName("s\(number)"), row)
+        }
+        let full = table
+        for number in 0..<4_000 where number % 2 == 0 { table.removeServer(ServerName("s\(number)")) }
+        #expect(full.serverNames.count == 4_000)
+        #expect(table.serverNames == full.serverNames.enumerated().filter { $0.offset % 2 == 1 }.map(\.element))
+        #expect(try full.resolve(server: "s3998").url() == "http://127.0.0.1:19/v1/3998")
+        #expect(try table.resolve(server: "s3999").url() == "http://127.0.0.1:20/v1/3999")
+        #expect(throws: NetworkError.self) { try table.resolve(server: "s3998") }
+        #expect(table.explain("s21").contains("http://127.0.0.1:2/v1/21"))
+    }
+
     // MARK: Explaining
 
     @Test func serverIsExplainedLineByLine() throws {

@@ -2,9 +2,12 @@ import Foundation
 import Glibc
 import LATNetworking
 import LATTesting
+import Platform
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import LATClient
 
 @Suite("DomainTableWatcher", .timeLimit(.minutes(1)))
 struct WatcherTests {
@@ -190,6 +193,31 @@ struct WatcherTests {
             try overwrite(path, text(7))
             try expect(7, events)
         }
+    }
+
+    /// No event tells when the process has descriptors again.
+    @Test func fileThatCouldNotBeReadIsReadAgain() async throws {
+        var schedule = ReloadSchedule()
+        let now = ContinuousClock.now
+        for pause in [1, 2, 4] {
+            schedule.noteUnreadable(at: now)
+            #expect(schedule.due == now + .seconds(pause))
+        }
+        schedule.note(.changed, at: now)
+        #expect(schedule.due == now + ReloadSchedule.quiet)
+        schedule.didRead()
+        #expect(schedule.due == nil)
+
+        let path = try write(text(2))
+        let over = try #require(WakeUp())
+        let state = WatchState(try DomainTable(json5: text(1), environment: nil), onEvent: nil) {}
+        var events = state.events().makeAsyncIterator()
+        let loop = WatchLoop(
+            path: path, bytes: [], "too many open files", watch: try FileWatch(path: path), over: over, state: state)
+        try #require(BackgroundThread.start("lat-table") { loop.run() })
+        try await expect(2, &events)
+        state.stop()
+        over.signal()
     }
 
     @Test func brokenFileKeepsTheOldTable() async throws {

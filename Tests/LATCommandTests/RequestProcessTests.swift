@@ -156,6 +156,17 @@ import Testing
         #expect(try await LatProcess.run(call, columns: 80).text == "no newline\r\n")
     }
 
+    @Test(arguments: [
+        ("gbk", Data([0xC4, 0xE3, 0xBA, 0xC3])), ("UTF-16BE", Data([0x4F, 0x60, 0x59, 0x7D])),
+        ("utf-8", Data("你好".utf8)),
+    ]) func terminalShowsTextOfOtherCharsets(charset: String, bytes: Data) async throws {
+        server.fallback { _ in .data(bytes, contentType: "text/html; charset=\(charset)") }
+        let call = ["request", "GET", server.url("/")]
+        #expect(try await LatProcess.run(call, columns: 80).text == "你好\r\n")
+        // A program gets the bytes of the server.
+        #expect(try await LatProcess(call).result.out == bytes)
+    }
+
     // MARK: How it ends
 
     @Test func missingResponseExitsWith3() async throws {

@@ -54,6 +54,20 @@ import Testing
         #expect(await failure { try response.json() }?.attempts == 3)
     }
 
+    @Test(arguments: ["GET", "POST"]) func judgeIsAskedOnceAboutEachAnswer(_ method: String) async throws {
+        let server = try MockServer { _ in .status(503) }
+        let asked = Box(0)
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 2, firstWait: .zero) { _, _ in
+                asked.change { $0 += 1 }
+                return true
+            }
+        }
+        #expect(await failure { try await manager.startRequest(method, server.url()) }?.attempts == 3)
+        // Nothing follows the last answer.
+        #expect(asked.value == 2)
+    }
+
     @Test(arguments: ["POST", "PATCH", "LOCK"])
     func nonIdempotentRequestIsSentOnce(_ method: String) async throws {
         let server = try server(failing: 1)

@@ -200,7 +200,7 @@ import Testing
         try store.insert(Nested(id: 0, note: "zero"))
         try store.transaction { transaction in
             nonisolated(unsafe) let transaction = transaction
-            try Nested.$inner.withValue({ try transaction.insert(Nested(id: 2)) }) {
+            try Nested.$inner.withValue(Nested.Inner { try transaction.insert(Nested(id: 2)) }) {
                 try transaction.insert(contentsOf: [Nested(id: 1, note: "one"), Nested(id: 3, note: "three")])
             }
         }
@@ -209,7 +209,9 @@ import Testing
     }
 
     private struct Nested: Codable, Identifiable, Sendable {
-        @TaskLocal static var inner: (@Sendable () throws -> Void)?
+        // Swift 6.3 finds no metadata of a bare closure in an optimized build.
+        struct Inner { let write: @Sendable () throws -> Void }
+        @TaskLocal static var inner: Inner?
 
         var id: Int
         var note: String?
@@ -221,7 +223,7 @@ import Testing
             try container.encode(id, forKey: .id)
             try container.encodeIfPresent(note, forKey: .note)
             // After the parameters were bound, and before the row is written.
-            if id == 1 { try Self.inner?() }
+            if id == 1 { try Self.inner?.write() }
         }
     }
 }

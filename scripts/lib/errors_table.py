@@ -14,7 +14,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = "Documentation/Errors.md"
 KINDS = "Sources/Client/HTTPCore/Errors/NetworkErrorKind.swift"
-RULES = "Sources/Client/HTTPCore/URL/AddressRule.swift"
+RULES = "Sources/Client/HTTPCore/Options/AddressRule.swift"
 RETRY = "Sources/Client/LATClient/Retry/RetryStage.swift"
 CODES = "Tools/lat/Request/RequestReport.swift"
 CODE_NAMES = "Tools/lat/Terminal/Console.swift"

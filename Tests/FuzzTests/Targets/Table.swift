@@ -12,7 +12,7 @@
         try expect(reading.errors.isEmpty, "a broken file made a table: \(reading.errors)")
         try expect(contents.fileDomains.names.count == reading.file.domains.count, "a domain is missing")
         try expect(contents.fileServers.names.count == reading.file.servers.count, "a server is missing")
-        _ = TableSnapshot(contents)
+        _ = TableSnapshot(contents).routes
     } catch let error as FuzzFault {
         throw error
     } catch {

@@ -44,6 +44,24 @@ import Testing
         #expect(server.requests.map { $0.headers["X-Number"] } == ["0", "1", "2"])
     }
 
+    /// As a hedge that is abandoned before it is sent.
+    @Test func attemptAfterTheEndIsNoEvent() throws {
+        let (observer, events) = (Numbering(), Box(0))
+        let log = RequestLog(.full) { _ in events.change { $0 += 1 } }
+        let reporters = CallReporters(secrets: .standard, [observer, log], hub: CallEventHub(limit: 1))
+        let request = HTTPRequest("GET", "http://127.0.0.1/")
+        let call = Call(request, watchers: reporters)
+        let watch = try #require(call.watch)
+        watch.start()
+        var sent = request
+        let ends = watch.willSend(&sent)
+        watch.willFinish(.success(HTTPResponse(status: 200, url: request.url)))
+        let attempt = watch.beginAttempt(sent, hop: 0, ends)
+        watch.endAttempt(attempt, sent, call.cancellation)
+        #expect(events.value == 0)
+        #expect(observer.notes.withLock { $0 } == ["start", "0: cancelled"])
+    }
+
     /// The engine only knows that the transfer was cancelled.
     @Test func attemptThatTheDeadlineEndsIsATimeout() async throws {
         let server = try MockServer()

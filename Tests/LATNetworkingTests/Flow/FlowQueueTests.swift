@@ -108,6 +108,50 @@ import Testing
         #expect(order == ["high", "late", "a", "b", "low"])
     }
 
+    /// A crawler has a request for each of very many hosts, and ends or hurries thousands of waiting requests at once.
+    @Test func manyHostsAndWaitersStartInOrder() {
+        var limits = RequestLimits()
+        limits.maxConcurrentRequests = 100
+        limits.ratePerHost = RequestLimits.RateLimit(perSecond: 10)
+        var queue = LimitQueue<Int>(limits, at: .zero)
+        var order: [Int] = []
+        for id in 0..<20_000 {
+            order += queue.enter(id, host: "\(id)", priority: .normal, at: .milliseconds(id)).started
+        }
+        for id in 0..<20_000 { order += queue.leave(host: "\(id)", at: .seconds(100)).started }
+        #expect(order == Array(0..<20_000))
+        #expect(queue.running == 0)
+
+        limits.ratePerHost = nil
+        queue = LimitQueue<Int>(limits, at: .zero)
+        order = []
+        for id in 0..<20_000 { order += queue.enter(id, host: "h", priority: .normal, at: .zero).started }
+        for id in 10_000..<15_000 { queue.raise(id, host: "h", to: .high) }
+        for id in (15_000..<20_000).reversed() { #expect(queue.cancel(id, host: "h") == true) }
+        for _ in 0..<15_000 { order += queue.leave(host: "h", at: .zero).started }
+        #expect(order == Array(0..<100) + Array(10_000..<15_000) + Array(100..<10_000))
+    }
+
+    /// A host that waits for a time begins when that is over, although nothing else happens to it.
+    @Test func hostsThatWaitForATimeStartByThemselves() {
+        var limits = RequestLimits()
+        limits.followsServer = true
+        limits.maxConcurrentRequestsPerHost = 2
+        var queue = LimitQueue<String>(limits, at: .zero)
+        for host in ["a", "b"] {
+            #expect(queue.enter(host + "0", host: host, priority: .normal, at: .zero).started == [host + "0"])
+        }
+        _ = queue.learn([], pause: .seconds(2), of: "a", at: .zero)
+        _ = queue.learn([], pause: .seconds(1), of: "b", at: .zero)
+        for id in ["a1", "b1", "a2", "b2"] {
+            #expect(queue.enter(id, host: String(id.prefix(1)), priority: .normal, at: .zero).started.isEmpty)
+        }
+        let turn = queue.advance(at: .seconds(1))
+        #expect(turn.started == ["b1"] && turn.wakeAfter == .seconds(1))
+        #expect(queue.advance(at: .seconds(2)).started == ["a1"])
+        #expect(queue.leave(host: "b", at: .seconds(3)).started == ["b2"])
+    }
+
     @Test func unusedRateTokenIsReturned() {
         var limits = RequestLimits()
         limits.rate = RequestLimits.RateLimit(perSecond: 0.001)
@@ -316,5 +360,21 @@ import Testing
         #expect(last.finishedSteps == count)
         #expect(last.total == last.completed)
         #expect(tally.report(.init(direction: .download, completed: 1, total: 1), of: 0) == nil)
+    }
+
+    @Test func sumsOfManyStepsAreExact() {
+        var tally = BatchTally(stepCount: 20_000)
+        var last = tally.sum()
+        #expect(last.total == nil)
+        for step in 0..<20_000 {
+            _ = tally.report(.init(direction: .download, completed: 5, total: .max), of: step)
+            _ = tally.report(.init(direction: .download, completed: 7, total: 10), of: step)
+            last =
+                tally.report(.init(direction: .download, completed: 6, total: step == 0 ? .max : 10), of: step) ?? last
+        }
+        #expect(last.completed == 140_000 && last.total == .max && last.fraction < 1)
+        for step in 0..<20_000 { last = tally.end(step, isSuccess: step > 2, isCached: step > 3) }
+        #expect(last.failedSteps == 3 && last.cachedSteps == 19_996 && last.finishedSteps == 20_000)
+        #expect(last.completed == 140_000 && last.total == 140_000 && last.fraction == 1)
     }
 }

@@ -332,7 +332,7 @@ import Testing
     /// The first request is answered when the second one was sent, which is never answered. Later ones are answered at once.
     private actor FirstAnswers: Transport {
         private let responses: [Int: HTTPResponse]
-        private let secondSent = Outcome<Void>()
+        private let secondSent = SharedResult<Void>()
         private var count = 0
 
         init(_ responses: [Int: HTTPResponse]) { self.responses = responses }

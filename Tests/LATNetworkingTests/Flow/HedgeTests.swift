@@ -78,7 +78,7 @@ import Testing
     /// The first request is answered when the second one was sent, and the second when the first was answered.
     private actor Alternating: Transport {
         let statuses: [Int]
-        private let (secondSent, firstAnswered) = (Outcome<Void>(), Outcome<Void>())
+        private let (secondSent, firstAnswered) = (SharedResult<Void>(), SharedResult<Void>())
         private(set) var requests: [HTTPRequest] = []
 
         init(_ statuses: [Int]) { self.statuses = statuses }

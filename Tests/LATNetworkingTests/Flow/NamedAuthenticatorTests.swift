@@ -76,6 +76,56 @@ import Testing
         #expect(try await Fetch().authenticator(.off).startRequest(on: manager) == "none")
     }
 
+    /// Neither the token of a broader row nor `null` there takes the place of what a narrower row says.
+    @Test(arguments: [#""bank""#, "null"])
+    func narrowerOAuth2TakesThePlaceOfAnAuthenticator(_ broader: String) async throws {
+        let server = try serving(nil)
+        server.route("POST", "/token") { _ in .json(#"{"access_token":"of-shop","expires_in":60}"#) }
+        let rule = #"oauth2: { tokenURL: "\#(server.url("/token"))", clientID: "c", secretVariable: "PATH" }"#
+        let table = try DomainTable(
+            json5: """
+                { defaults: { authenticator: \(broader) },
+                  domains: { main: { baseURL: "\(server.url())", \(rule) }, other: { baseURL: "\(server.url())" } },
+                  servers: { item: { domain: "main", path: "item", method: "GET" },
+                             free: { domain: "main", path: "free", method: "GET", authenticator: null } } }
+                """)
+        var configuration = CentralRequestManager.Configuration()
+        (configuration.authenticators, configuration.domains) = (["bank": bank], table)
+        let manager = try CentralRequestManager(configuration: configuration)
+        #expect(try await Fetch().startRequest(on: manager) == "Bearer of-shop")
+        #expect(try await manager.startRequest(server: "free", as: String.self).model == "none")
+        let other = try await manager.startRequest(Route("GET", domain: "other", path: "x"), as: String.self).model
+        #expect(other == (broader == "null" ? "none" : "bank-0"))
+        #expect(!table.explain("item").contains("bank"))
+    }
+
+    @Test func simulatedCallGetsNoTokenOfItsRow() async throws {
+        let server = try serving(nil)
+        server.route("POST", "/token") { _ in .json(#"{"access_token":"of-shop","expires_in":60}"#) }
+        let rule = #"oauth2: { tokenURL: "\#(server.url("/token"))", clientID: "c", secretVariable: "PATH" }"#
+        var configuration = CentralRequestManager.Configuration()
+        configuration.domains = try DomainTable(
+            json5: """
+                { domains: { main: { baseURL: "http://real.invalid", \(rule) } },
+                  servers: { item: { domain: "main", path: "item", method: "GET" } } }
+                """)
+        let manager = try CentralRequestManager(configuration: configuration)
+        let canned = Simulation.reply(data: Data("canned".utf8))
+        #expect(try await Fetch().simulated(canned).startRequest(on: manager) == "canned")
+        #expect(server.requestCount == 0)
+        #expect(try await Fetch().simulated(.server(server.url())).startRequest(on: manager) == "Bearer of-shop")
+    }
+
+    @Test func twoWaysToATokenInOneRowAreAWarning() throws {
+        let table = try DomainTable(
+            json5: """
+                { domains: { main: { baseURL: "https://h", authenticator: "bank",
+                    oauth2: { issuer: "https://login.h", clientID: "c" } } } }
+                """)
+        #expect(
+            table.warnings.map(\.message) == [#""oauth2" has no effect beside "authenticator"; leave one of them"#])
+    }
+
     @Test func callsOwnAuthorizationIsNotReplaced() async throws {
         let server = try serving(nil)
         for central in [

@@ -1,3 +1,5 @@
+import FoundationEssentials
+import Glibc
 import LATTesting
 import TestSupport
 import Testing
@@ -53,6 +55,34 @@ import Testing
         let error = await failure { try await manager(oauth).startRequest("GET", "/api") }
         #expect(error?.kind == .authentication && error?.message.contains("sign in again") == true)
         #expect(oauth.token?.refresh == nil)
+    }
+
+    /// Signing in again would not help.
+    @Test func storeThatIsRefusedNamesItsOwnStep() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data("{}".utf8), to: "token.json")
+        try #require(chmod(path, 0o666) == 0)
+        let oauth = try OAuth2.make(settings, store: OAuth2.FileStore(path))
+        let error = await failure { try await manager(oauth).startRequest("GET", "/api") }
+        #expect(error?.kind == .authentication && error?.message.contains(path) == true)
+        #expect(error?.message.contains("sign in") == false)
+    }
+
+    /// Azure AD v1 writes the numbers as texts.
+    @Test func timesMayBeTexts() async throws {
+        server.route("POST", "/device") { _ in
+            .json(
+                #"{"device_code":"d","user_code":"u","verification_uri":"http://h/","interval":"9","expires_in":"1200"}"#
+            )
+        }
+        server.route("POST", "/token") { _ in .json(#"{"access_token":"b","expires_in":"100"}"#) }
+        let (clock, pauses, end) = (WallClock(), Box<[Duration]>([]), Box<Double?>(nil))
+        let oauth = try OAuth2.make(settings, clock: clock) { pause in pauses.change { $0.append(pause) } }
+        try await oauth.signInWithDeviceCode(on: manager(oauth)) { prompt in
+            end.change { $0 = prompt.expires.timeIntervalSince(clock.now) }
+        }
+        #expect(end.value == 1_200 && pauses.value == [.seconds(9)])
+        #expect(oauth.token?.expires?.timeIntervalSince(clock.now) == 100)
     }
 
     /// The user is not to sign in again because a server is down.

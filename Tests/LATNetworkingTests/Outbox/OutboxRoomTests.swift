@@ -104,9 +104,12 @@ import Testing
             reply.status = 422
             return reply
         }
+        // This one sends nothing.
+        let first = try fixture.open { $0.limit = 0 }
+        let id = try await first.add(HTTPRequest("POST", "/x"))
+        let size = try await first.entry(id)?.size ?? 0
+        await first.close()
         let outbox = try fixture.open { $0.maxSize = 40_000 }
-        let id = try await outbox.add(HTTPRequest("POST", "/x"))
-        let size = try await outbox.entry(id)?.size ?? 0
         try await eventually { try await outbox.load.dead == 1 }
         let kept = try await outbox.load.size
         #expect(kept > size + 50_000)

@@ -189,6 +189,24 @@ import Testing
         await outbox.close()
     }
 
+    @Test func manyEntriesAreChangedAtOnce() async throws {
+        let isRefusing = Mutex(true)
+        server.fallback { _ in .status(isRefusing.withLock { $0 } ? 422 : 200) }
+        let outbox = try open()
+        let ids = try await outbox.add((1...600).map { Outbox.Item(post("\($0)")) })
+        try await eventually { try await outbox.load.dead == 600 }
+        let count = server.requestCount
+        isRefusing.withLock { $0 = false }
+        #expect(try await outbox.drop(Array(ids[..<300]) + [ids[0], 9_999]) == Array(ids[..<300]))
+        #expect(try await outbox.retry(Array(ids[200...])) == Array(ids[300...]))
+        try await outbox.waitUntilSent()
+        #expect(server.requestCount == count + 300)
+        #expect(try await outbox.retry([]).isEmpty)
+        #expect(try await outbox.drop(ids).isEmpty)
+        #expect(try await outbox.entries.isEmpty)
+        await outbox.close()
+    }
+
     @Test func expiredEntryIsNotSent() async throws {
         let time = Mutex(OutboxClock.Reading(boot: "1", uptime: 0, wall: 1_000))
         let outbox = try Outbox(folder: folder, manager: central) { time.withLock { $0 } }

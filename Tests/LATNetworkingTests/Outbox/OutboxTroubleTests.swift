@@ -76,7 +76,7 @@ import Testing
             // Another process drops it before its answer arrives.
             let isDropped = DispatchSemaphore(value: 0)
             engine.perform { engine in
-                try? engine.drop(1)
+                _ = try? engine.drop([1])
                 isDropped.signal()
             }
             isDropped.wait()

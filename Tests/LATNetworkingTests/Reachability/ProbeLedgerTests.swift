@@ -45,6 +45,18 @@ import Testing
         #expect(ledger.answer(of: "a") == 1)
     }
 
+    @Test func observedTargetsAreNotForgotten() {
+        var ledger = ProbeLedger<String, Int>(ttl: .seconds(10), failureTTL: .seconds(2), capacity: 4)
+        let observed = Set((0..<20).map { "o\($0)" })
+        for number in 0..<200 {
+            let target = number % 10 == 0 ? "o\(number / 10)" : "\(number)"
+            #expect(word(ledger.ask(target, at: start, observed: { observed })) == "start")
+            _ = ledger.finish(target, number, isReachable: true, at: start)
+        }
+        #expect(observed.allSatisfy { ledger.answer(of: $0) != nil })
+        #expect(ledger.answers.count <= 4 + 2 * observed.count)
+    }
+
     @Test func networkChangeRepeatsTheProbeOnce() {
         var ledger = ledger()
         _ = ledger.ask("a", at: start)

@@ -174,13 +174,18 @@ struct OutboxCommand: Command {
         }
         var changed: [Int64] = []
         var code = ExitCode.success
-        for id in ids {
-            do {
-                if action == .retry { try await outbox.retry(id) } else { try await outbox.drop(id) }
-                changed.append(id)
-            } catch let error as NetworkError where [.unknownName, .unsupported].contains(error.kind) {
-                console.complain(error.message)
-                code = .failure
+        for start in stride(from: 0, to: ids.count, by: 500) {
+            let some = Array(ids[start..<min(start + 500, ids.count)])
+            let done = try await action == .retry ? outbox.retry(some) : outbox.drop(some)
+            changed += done
+            for id in Set(some).subtracting(done).sorted() {
+                do {
+                    if action == .retry { try await outbox.retry(id) } else { try await outbox.drop(id) }
+                    changed.append(id)
+                } catch let error as NetworkError where [.unknownName, .unsupported].contains(error.kind) {
+                    console.complain(error.message)
+                    code = .failure
+                }
             }
         }
         let word = action == .retry ? "retried" : "dropped"

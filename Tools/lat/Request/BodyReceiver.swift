@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPCore
 import LATNetworking
 
 /// Writes the body of a response, and shows the progress.
@@ -101,14 +102,16 @@ struct BodyReceiver {
     }
 }
 
-/// A body on a terminal: JSON formatted, binary content omitted.
+/// A body on a terminal: JSON formatted, text in the terminal's own charset, binary content omitted.
 struct TerminalBody {
-    /// The largest JSON that is formatted. A longer body is shown unchanged.
+    /// The largest JSON that is formatted, or text whose charset is changed. A longer body is shown unchanged.
     private static let layoutLimit = 4 << 20
 
     private let screen: Screen
     private let style: Style
     private var held: Data?
+    /// The charset of the body; `nil` for UTF-8, and for JSON, which has no other.
+    private let charset: Charset?
     private var lastByte = UInt8(ascii: "\n")
     private(set) var isBinary = false
     /// Whether the body is a sequence of messages, each to be shown when it arrives.
@@ -121,12 +124,17 @@ struct TerminalBody {
         self.style = style
         let type = (response.headers["Content-Type"] ?? "").lowercased()
         isEndless = ["json-seq", "ndjson", "event-stream", "jsonl"].contains { type.contains($0) }
-        held = type.contains("json") && !isEndless ? Data() : nil
+        let isJSON = type.contains("json")
+        let charset = Charset.declared(in: type)
+        let isKnown = isJSON || isEndless || ["utf-8", "utf8", "us-ascii", "ascii"].contains(charset.name)
+        self.charset = isKnown ? nil : charset
+        held = isJSON && !isEndless || self.charset != nil ? Data() : nil
     }
 
     /// Writes a chunk. After a binary one, nothing more is shown.
     mutating func write(_ chunk: Data) throws(Output.Failure) {
-        if chunk.contains(0) { isBinary = true }
+        // Text in UTF-16 has such bytes.
+        if chunk.contains(0), charset?.name.contains("16") != true { isBinary = true }
         guard !isBinary else { return }
         guard held != nil else { return try show(chunk) }
         held?.append(chunk)
@@ -139,7 +147,9 @@ struct TerminalBody {
     /// Ends the body, complete or not.
     mutating func finish() throws(Output.Failure) {
         guard !isBinary else { return }
-        if let held, !held.isEmpty {
+        if let charset, let text = held.flatMap(charset.decode) {
+            try show(Data(text.utf8))
+        } else if let held, !held.isEmpty {
             if let text = JSONLayout.text(of: held, style: style) { return try screen.write(Data((text + "\n").utf8)) }
             try show(held)
         }

@@ -280,7 +280,7 @@ struct FileRun {
     private func show(_ exchange: RunExchange) throws {
         RequestTrace.lines(of: exchange.response, console.errStyle).forEach(console.note)
         guard !exchange.body.isEmpty, command.format == .text else { return }
-        let isText = String(validating: exchange.body, as: UTF8.self) != nil && !exchange.body.contains(0)
+        let isText = exchange.response.text.map { !$0.utf8.contains(0) } ?? false
         let json = console.outTerminal.isTerminal ? JSONLayout.text(of: exchange.body, style: style) : nil
         try console.print(
             json ?? (isText ? exchange.text : "(\(Quantity.bytes(Int64(exchange.body.count))) that are not text)"))

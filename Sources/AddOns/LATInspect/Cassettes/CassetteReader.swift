@@ -14,18 +14,18 @@ struct CassetteReader {
         guard !documents.isEmpty else {
             throw YAMLProblem(line: 1, message: "the line \"version: 1\" is missing")
         }
-        let head = Node(value: documents.removeFirst(), name: "the cassette")
+        let head = CassetteNode(value: documents.removeFirst(), name: "the cassette")
         let version = try head.required("version").number()
         guard version <= Self.version else {
             throw head.problem(
                 "the cassette has version \(version), and this package reads up to \(Self.version); update it")
         }
         return try documents.map { document throws(YAMLProblem) in
-            try entry(Node(value: document, name: "an entry"))
+            try entry(CassetteNode(value: document, name: "an entry"))
         }
     }
 
-    private func entry(_ node: Node) throws(YAMLProblem) -> CassetteEntry {
+    private func entry(_ node: CassetteNode) throws(YAMLProblem) -> CassetteEntry {
         try node.allow(["request", "response", "messages", "failure"])
         let asked = try node.required("request")
         try asked.allow(["method", "url", "headers", "body", "base64", "file", "omitted"])
@@ -51,7 +51,7 @@ struct CassetteReader {
         return entry
     }
 
-    private func response(_ node: Node) throws(YAMLProblem) -> CassetteEntry.Response {
+    private func response(_ node: CassetteNode) throws(YAMLProblem) -> CassetteEntry.Response {
         try node.allow([
             "status", "reason", "version", "headers", "body", "base64", "file", "omitted", "pieces", "trailers",
         ])
@@ -74,12 +74,12 @@ struct CassetteReader {
         return response
     }
 
-    private func fields(_ node: Node, _ name: String) throws(YAMLProblem) -> [CassetteEntry.Field] {
+    private func fields(_ node: CassetteNode, _ name: String) throws(YAMLProblem) -> [CassetteEntry.Field] {
         guard let list = try node.optional(name) else { return [] }
         return try list.fields().map { field throws(YAMLProblem) in .init(name: field.name, value: try field.text()) }
     }
 
-    private func messages(_ list: Node) throws(YAMLProblem) -> [CassetteEntry.Message] {
+    private func messages(_ list: CassetteNode) throws(YAMLProblem) -> [CassetteEntry.Message] {
         try list.fields().map { member throws(YAMLProblem) in
             try member.checkName(within: CassetteEntry.Message.names, of: "messages")
             let text = try member.text()
@@ -100,7 +100,7 @@ struct CassetteReader {
         }
     }
 
-    private func body(_ node: Node) throws(YAMLProblem) -> RecordedBody {
+    private func body(_ node: CassetteNode) throws(YAMLProblem) -> RecordedBody {
         if let text = try node.optional("body") { return RecordedBody(Data(try text.text().utf8)) }
         if let code = try node.optional("base64") {
             guard let data = Data(base64Encoded: try code.text()) else {
@@ -123,7 +123,7 @@ struct CassetteReader {
 }
 
 /// A value with its name for messages.
-private struct Node {
+private struct CassetteNode {
     let value: YAMLValue
     let name: String
 
@@ -131,11 +131,11 @@ private struct Node {
 
     func problem(_ message: String) -> YAMLProblem { YAMLProblem(line: line, message: message) }
 
-    private func members() throws(YAMLProblem) -> [Node] {
+    private func members() throws(YAMLProblem) -> [CassetteNode] {
         guard case .map(let members, _) = value else {
             throw problem("\(name) is \(value.kindName); expected names with values")
         }
-        return members.map { Node(value: $0.value, name: $0.name) }
+        return members.map { CassetteNode(value: $0.value, name: $0.name) }
     }
 
     func allow(_ names: [String]) throws(YAMLProblem) {
@@ -147,21 +147,21 @@ private struct Node {
         throw problem("unknown name \"\(name)\" in \(parent); known are \(names.joined(separator: ", "))")
     }
 
-    func optional(_ name: String) throws(YAMLProblem) -> Node? { try members().first { $0.name == name } }
+    func optional(_ name: String) throws(YAMLProblem) -> CassetteNode? { try members().first { $0.name == name } }
 
-    func required(_ name: String) throws(YAMLProblem) -> Node {
+    func required(_ name: String) throws(YAMLProblem) -> CassetteNode {
         guard let node = try optional(name) else { throw problem("\(self.name) has no \"\(name)\"") }
         return node
     }
 
     /// The lines `- Name: value` of a list.
-    func fields() throws(YAMLProblem) -> [Node] {
+    func fields() throws(YAMLProblem) -> [CassetteNode] {
         guard case .list(let elements, _) = value else {
             throw problem("\"\(name)\" must be a list of lines - Name: value")
         }
         return elements.compactMap { element in
             guard case .map(let members, _) = element else { return nil }
-            return members.first.map { Node(value: $0.value, name: $0.name) }
+            return members.first.map { CassetteNode(value: $0.value, name: $0.name) }
         }
     }
 
@@ -183,6 +183,6 @@ private struct Node {
         guard case .list(let elements, _) = value else {
             throw problem("\"\(name)\" must be a list such as [5, 3]")
         }
-        return try elements.map { element throws(YAMLProblem) in try Node(value: element, name: name).number() }
+        return try elements.map { element throws(YAMLProblem) in try CassetteNode(value: element, name: name).number() }
     }
 }

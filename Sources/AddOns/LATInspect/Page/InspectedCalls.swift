@@ -81,6 +81,8 @@ final class InspectedCalls: Sendable {
     private let state = Mutex(State())
     private let conversions = DispatchQueue(label: "lat-inspect")
     private let answers = DispatchQueue(label: "lat-inspect-page", attributes: .concurrent)
+    /// The identifiers of calls have fewer bits than this. The bits above hold the number of the process. JavaScript has 53.
+    static let processShift: UInt64 = 40
     /// The estimated bytes of a call without its bodies.
     private static let plainWeight = 6 << 10
     /// A finished call whose bodies are larger becomes a record at once, which keeps only their beginning.
@@ -229,7 +231,7 @@ final class InspectedCalls: Sendable {
     func sender(of id: UInt64) -> Sender? { state.withLock { $0.calls[id]?.sender } }
 
     /// The process that a call belongs to; `nil` where only one is shown.
-    func program(of id: UInt64) -> String? { state.withLock { $0.programs[id >> SessionMessage.processShift] } }
+    func program(of id: UInt64) -> String? { state.withLock { $0.programs[id >> Self.processShift] } }
 
     func setProgram(_ name: String, _ number: UInt64) { state.withLock { $0.programs[number] = name } }
 

@@ -188,7 +188,8 @@ struct CallCollector: Sendable {
     /// heads counts.
     mutating func note(sent head: SentHead) {
         guard !head.opensTunnel, let last = exchanges.indices.last else { return }
-        let span = head.fields.first { $0.name.lowercased() == "traceparent" }?.value
+        let others = exchanges.count > 1 ? head.fields : []
+        let span = others.first { $0.name.lowercased() == "traceparent" }?.value
         let own = span.flatMap { span in exchanges.lastIndex { $0.request.headers["traceparent"] == span } }
         exchanges[own ?? last].sent = head
     }
@@ -236,12 +237,26 @@ struct CallCollector: Sendable {
             record.duration = time
             switch result {
             case .success(let response):
-                record.outcome = .response(self.response(response, streamed.size > 0 ? streamed : nil, &redactor))
+                record.outcome = .response(
+                    recordedAnswer(response, record)
+                        ?? self.response(response, streamed.size > 0 ? streamed : nil, &redactor))
             case .failure(let error): record.outcome = .failure(failure(error, &redactor))
             }
         }
         if redactor.hasValues { record.scrub(redactor) }
         return record
+    }
+
+    /// The response of a call is mostly the answer of its last exchange, whose record then serves for both.
+    private func recordedAnswer(_ response: HTTPResponse, _ record: CallRecord) -> CallRecord.Response? {
+        guard case .success(let answer)? = exchanges.last?.answer, let body = response.body.data,
+            response.status == answer.status, response.source == answer.source, response.url == answer.url,
+            response.headers == answer.headers, response.trailers == answer.trailers,
+            response.connection?.id == answer.connection?.id, body == answer.body.data,
+            var recorded = record.attempts.last?.hops.last?.response
+        else { return nil }
+        recorded.connection?.tls = nil
+        return recorded
     }
 
     private func exchange(_ exchange: Exchange, _ redactor: inout Redactor) -> CallRecord.Exchange {

@@ -147,7 +147,7 @@ package final class InspectorSession: Sendable {
                 start = rest.startIndex
             }
         }
-        for id in calls.ids where id >> SessionMessage.processShift == number {
+        for id in calls.ids where id >> InspectedCalls.processShift == number {
             guard var record = calls.record(id)?.record, record.outcome == nil else { continue }
             record.outcome = .failure(
                 CallRecord.Failure(kind: "ended", message: "The program ended while this call was running."))
@@ -159,8 +159,8 @@ package final class InspectorSession: Sendable {
         guard let message = try? decoder.decode(SessionMessage.self, from: line) else { return }
         if let missed = message.missed { calls.noteMissed(missed) }
         if let program = message.program { calls.setProgram(program, number) }
-        guard var record = message.record, record.id < 1 << SessionMessage.processShift else { return }
-        record.id |= number << SessionMessage.processShift
+        guard var record = message.record, record.id < 1 << InspectedCalls.processShift else { return }
+        record.id |= number << InspectedCalls.processShift
         calls.put(record)
     }
 }

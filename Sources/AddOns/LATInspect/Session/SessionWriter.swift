@@ -13,8 +13,6 @@ struct SessionMessage: Codable {
     /// How many calls were made faster than they could be sent, and are gone.
     var missed: Int?
 
-    /// The identifiers of calls have fewer bits than this. The bits above hold the number of the process. JavaScript has 53.
-    static let processShift: UInt64 = 40
     /// The longest line that is read. A record has bodies and messages of less than 1 MiB.
     static let longestLine = 64 << 20
 }

@@ -4,27 +4,35 @@ package import FoundationEssentials
 
 /// The head of a request as it was sent, with the fields that libcurl adds.
 package struct SentHead: Sendable {
-    /// The request line. Over HTTP/2 and HTTP/3 it is that of HTTP/1.1 with their version.
-    package let line: String
-    /// The fields in the order in which they were sent.
-    package let fields: [(name: String, value: String)]
+    /// Its lines. They are read when the fields are asked for: most heads are kept by an inspector that nobody looks at.
+    private let text: String
     /// The other end of the TLS connection; `nil` without TLS, and when libcurl does not use OpenSSL.
     package let peer: TLSPeer?
 
-    /// Whether a proxy was asked to open a tunnel (RFC 9110 §9.3.6).
-    package var opensTunnel: Bool { line.hasPrefix("CONNECT ") }
-
     /// Reads a head with or without the empty line at its end.
     package init(_ text: String, peer: TLSPeer? = nil) {
-        // By bytes: going through the characters of a string cost as much as the rest of the record of a call.
-        let lines = text.utf8.split { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
-        line = lines.first.map { String(Substring($0)) } ?? ""
-        fields = lines.dropFirst().map { line in
+        self.text = text
+        self.peer = peer
+    }
+
+    /// The request line. Over HTTP/2 and HTTP/3 it is that of HTTP/1.1 with their version.
+    package var line: String { lines.first.map { String(Substring($0)) } ?? "" }
+
+    /// The fields in the order in which they were sent.
+    package var fields: [(name: String, value: String)] {
+        lines.dropFirst().map { line in
             let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? line.endIndex
             let value = line[colon...].dropFirst().drop { $0 == UInt8(ascii: " ") }
             return (String(Substring(line[..<colon])), String(Substring(value)))
         }
-        self.peer = peer
+    }
+
+    /// Whether a proxy was asked to open a tunnel (RFC 9110 §9.3.6).
+    package var opensTunnel: Bool { text.utf8.starts(with: "CONNECT ".utf8) }
+
+    // By bytes: going through the characters of a string cost as much as the rest of the record of a call.
+    private var lines: [Substring.UTF8View] {
+        text.utf8.split { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
     }
 }
 

@@ -18,6 +18,10 @@ extension TableReader {
             }
         }
         read(RowKey.pinsOfDomain, row["pins"], into: &record)
+        if let node = row["oauth2"], row["authenticator"] != nil {
+            report(
+                node.range, "\"oauth2\" has no effect beside \"authenticator\"; leave one of them", severity: .warning)
+        }
         let secrets = row["secretHeaders"].flatMap {
             names($0, "secretHeaders", "the name of a header", areHeaders: true)
         }

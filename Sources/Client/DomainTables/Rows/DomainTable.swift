@@ -19,6 +19,7 @@ public struct DomainTable: Sendable {
 
     /// One reference, so that copies are cheap.
     private var snapshot: TableSnapshot
+    private static let empty = TableSnapshot(TableContents(name: ""))
 
     /// Creates a table without rows, to be filled in code.
     public init() {
@@ -201,6 +202,8 @@ public struct DomainTable: Sendable {
 
     package mutating func change(_ change: (inout TableContents) -> Void) {
         var contents = snapshot.contents
+        // Released, so that what is changed is not copied unless another table has it too.
+        snapshot = Self.empty
         change(&contents)
         snapshot = TableSnapshot(contents)
     }

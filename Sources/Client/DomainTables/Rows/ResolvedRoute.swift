@@ -1,4 +1,5 @@
 public import HTTPCore
+import Synchronization
 
 extension DomainTable {
     /// The route of a call: the addresses to try, the path, and the merged settings of all rows.
@@ -172,52 +173,89 @@ package struct PathValues: Sendable {
     }
 }
 
-/// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
+/// A table with its rows merged. What a look-up needs is computed once, when it is first needed: a table that is filled in code
+/// has a snapshot for each change.
 package final class TableSnapshot: Sendable {
-    let contents: TableContents
-    let defaults: DomainTable.RouteSettings
-    let domains: RowList<DomainName, DomainTable.DomainRow>
-    let servers: RowList<ServerName, DomainTable.ServerRow>
-    let environmentNames: [String]
-    /// Why no address may be looked up: the table is for production, and a row makes faults on purpose.
-    let forbidden: NetworkError?
-    let isEnvironmentKnown: Bool
-    let routes: [ServerName: DomainTable.ResolvedRoute]
-    private let domainRoutes: [DomainName: (bases: [RouteBase], settings: DomainTable.RouteSettings)]
+    private struct Computed {
+        var domains: RowList<DomainName, DomainTable.DomainRow>?
+        var servers: RowList<ServerName, DomainTable.ServerRow>?
+        var merged: Merged?
+    }
 
-    init(_ contents: TableContents) {
-        var domains = contents.fileDomains
-        domains.apply(contents.domains)
-        var servers = contents.fileServers
-        servers.apply(contents.servers)
-        let defaults = contents.defaults ?? contents.fileDefaults
-        let environment = contents.environment.wrappedValue
-        let environments = Set(domains.names.flatMap { domains[$0].map { Array($0.environments.keys) } ?? [] })
-
+    /// The rows of the domains over `defaults`, and those of the servers over them.
+    private struct Merged {
+        var environmentNames: [String]
+        var forbidden: NetworkError?
+        var routes: [ServerName: DomainTable.ResolvedRoute] = [:]
         var domainRoutes: [DomainName: (bases: [RouteBase], settings: DomainTable.RouteSettings)] = [:]
+    }
+
+    let contents: TableContents
+    private let computed = Mutex(Computed())
+
+    init(_ contents: TableContents) { self.contents = contents }
+
+    var defaults: DomainTable.RouteSettings { contents.defaults ?? contents.fileDefaults }
+
+    var domains: RowList<DomainName, DomainTable.DomainRow> {
+        computed.withLock { computed in
+            if let known = computed.domains { return known }
+            var domains = contents.fileDomains
+            domains.apply(contents.domains)
+            computed.domains = domains
+            return domains
+        }
+    }
+
+    var servers: RowList<ServerName, DomainTable.ServerRow> {
+        computed.withLock { computed in
+            if let known = computed.servers { return known }
+            var servers = contents.fileServers
+            servers.apply(contents.servers)
+            computed.servers = servers
+            return servers
+        }
+    }
+
+    private var merged: Merged {
+        let (domains, servers) = (domains, servers)
+        return computed.withLock { computed in
+            if let known = computed.merged { return known }
+            let merged = merged(domains, servers)
+            computed.merged = merged
+            return merged
+        }
+    }
+
+    var environmentNames: [String] { merged.environmentNames }
+    /// Why no address may be looked up: the table is for production, and a row makes faults on purpose.
+    var forbidden: NetworkError? { merged.forbidden }
+    var isEnvironmentKnown: Bool { contents.environment.wrappedValue.map(environmentNames.contains) ?? true }
+    var routes: [ServerName: DomainTable.ResolvedRoute] { merged.routes }
+
+    private func merged(
+        _ domains: RowList<DomainName, DomainTable.DomainRow>, _ servers: RowList<ServerName, DomainTable.ServerRow>
+    ) -> Merged {
+        let environments = Set(domains.names.flatMap { domains[$0].map { Array($0.environments.keys) } ?? [] })
+        var merged = Merged(environmentNames: environments.sorted())
         for name in domains.names {
             guard let row = domains[name] else { continue }
-            domainRoutes[name] = (
-                Self.bases(row, environment: environment, override: contents.baseURLs[name]),
+            merged.domainRoutes[name] = (
+                Self.bases(
+                    row, environment: contents.environment.wrappedValue, override: contents.baseURLs[name]),
                 row.settings.over(defaults)
             )
         }
-        var routes: [ServerName: DomainTable.ResolvedRoute] = [:]
         for name in servers.names {
-            guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
+            guard let row = servers[name], let domain = row.domain, let shared = merged.domainRoutes[domain] else {
+                continue
+            }
             let storage = try? DomainTable.ResolvedRoute.Storage(
                 server: name, domain: domain, row: row, bases: shared.bases,
                 settings: row.settings.over(shared.settings), ofDomain: shared.settings)
-            routes[name] = storage.map(DomainTable.ResolvedRoute.init(storage:))
+            merged.routes[name] = storage.map(DomainTable.ResolvedRoute.init(storage:))
         }
-        self.contents = contents
-        self.defaults = defaults
-        self.domains = domains
-        self.servers = servers
-        self.routes = routes
-        self.domainRoutes = domainRoutes
-        environmentNames = environments.sorted()
-        forbidden = contents.productionPlace.flatMap { place in
+        merged.forbidden = contents.productionPlace.flatMap { place in
             let rows: [(String, DomainTable.RouteSettings?)] =
                 [("\"defaults\"", defaults)]
                 + domains.names.map { ("the domain \"\($0)\"", domains[$0]?.settings) }
@@ -227,14 +265,14 @@ package final class TableSnapshot: Sendable {
                 DomainTable.Production.refusal(of: $0.0, $0.1?.origin(of: "chaos"), place, in: contents.name)
             }
         }
-        isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
+        return merged
     }
 
     /// The base URLs of all domains, including mirrors.
-    package var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
+    package var baseURLs: [String] { merged.domainRoutes.values.flatMap { $0.bases.map(\.url) } }
 
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> DomainTable.ResolvedRoute {
-        let shared = domainRoutes[name] ?? ([], defaults)
+        let shared = merged.domainRoutes[name] ?? ([], defaults)
         return DomainTable.ResolvedRoute(
             storage: try DomainTable.ResolvedRoute.Storage(
                 server: nil, domain: name, row: DomainTable.ServerRow(domain: name, path: path), bases: shared.bases,

@@ -184,6 +184,10 @@ extension DomainTable {
                 if own != nil { key.copy(&merged, self) }
                 origins[key.name] = own ?? other.origin(of: key)
             }
+            // Both say how a token is got, so the narrower row decides.
+            if oauth2 != nil, options.authenticator == .automatic {
+                (merged.options.authenticator, origins["authenticator"]) = (.automatic, nil)
+            }
             // With a file nothing is fetched, so a narrower address replaces it.
             if tls.crlURL != nil, tls.crlFile == nil { (merged.tls.crlFile, origins["tls.crlFile"]) = (nil, nil) }
             let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])

@@ -215,14 +215,10 @@ struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
         if rows.updateValue(row, forKey: name) == nil { names.append(name) }
     }
 
+    /// - Parameter edits: the rows to set and to remove, each name once.
     mutating func apply(_ edits: [(name: Name, row: Row?)]) {
-        for (name, row) in edits {
-            if let row {
-                set(row, for: name)
-            } else if rows.removeValue(forKey: name) != nil {
-                names.removeAll { $0 == name }
-            }
-        }
+        for (name, row) in edits { if let row { set(row, for: name) } else { rows[name] = nil } }
+        if edits.contains(where: { $0.row == nil }) { names.removeAll { rows[$0] == nil } }
     }
 }
 
@@ -251,7 +247,9 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
     }
 
     static func unreadable(_ file: String, _ problem: SourceFile.Problem) -> NetworkError {
-        let message = "the table \(file) \(problem.isMissing ? "is not there" : problem.reason); check the path"
+        // The words about too many open files have their own advice.
+        let advice = problem.lacksDescriptors ? "" : "; check the path"
+        let message = "the table \(file) \(problem.isMissing ? "is not there" : problem.reason)\(advice)"
         let error = DomainTableError(file: file, diagnostics: [], reason: message)
         return NetworkError(.invalidRequest, message: message, underlying: error)
     }

@@ -11,6 +11,8 @@ package enum SourceFile {
         package var reason: String
         /// Whether there is no such file. This may be temporary while the file is replaced.
         package var isMissing: Bool
+        /// Whether there are too many open files, whatever the path.
+        package var lacksDescriptors = false
     }
 
     /// Reads a regular file.
@@ -26,7 +28,7 @@ package enum SourceFile {
             let code = errno
             throw Problem(
                 reason: code == ENOENT ? "is not there" : "cannot be opened: \(SystemError(code: code).text)",
-                isMissing: code == ENOENT || code == ENOTDIR)
+                isMissing: code == ENOENT || code == ENOTDIR, lacksDescriptors: code == EMFILE || code == ENFILE)
         }
         defer { close(descriptor) }
         var status = stat()

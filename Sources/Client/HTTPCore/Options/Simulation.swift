@@ -51,4 +51,12 @@ public struct Simulation: Hashable, Sendable {
     }
 
     package var isOn: Bool { kind != .off }
+
+    /// Whether a response is made without a server.
+    package var needsNoServer: Bool {
+        switch kind {
+        case .fixtures, .reply: true
+        case .off, .server: false
+        }
+    }
 }

@@ -44,20 +44,7 @@ extension Redactor {
         return Data((isForm ? form(text) : self.text(text)).utf8)
     }
 
-    /// A part of a form, with its content when that is in memory.
-    package mutating func part(_ file: UploadFile, limit: Int) -> RedactedBody.Part {
-        var part = RedactedBody.Part(
-            name: text(file.name), fileName: file.fileName.map { text($0) },
-            contentType: file.contentType.map { text($0) })
-        guard case .data(let data) = file.source, limit > 0 else { return part }
-        let shown = Self.text(data.prefix(limit), file.contentType, isTruncated: data.count > limit)
-        part.text = shown.map { content(file.name, $0) }
-        // Remembers a secret that is not text, and those in bytes.
-        if shown == nil { _ = content(file.name, String(decoding: bytes(data.prefix(limit)), as: UTF8.self)) }
-        return part
-    }
-
-    private mutating func content(_ name: String, _ content: String) -> String {
+    mutating func content(_ name: String, _ content: String) -> String {
         secrets.contains(parameter: name) ? mark(content) : text(content)
     }
 
@@ -69,7 +56,7 @@ extension Redactor {
     }
 
     /// The text of a body; `nil` when it is not text. A truncated character at the end is left out.
-    private static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
+    static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
         let hasNUL = data.withUnsafeBytes { $0.contains(0) }
         if hasNUL {
             let isWide = Charset.declared(in: type).name.lowercased().hasPrefix("utf-16")
@@ -191,7 +178,11 @@ package struct WideText: Sendable {
         let pairs = stride(from: 0, to: bytes.count - 1, by: 2)
         guard isMarked || pairs.count(where: { bytes[$0 + high] == 0 }) * 4 >= bytes.count else { return nil }
         let units = pairs.map { UInt16(bytes[$0 + high]) << 8 | UInt16(bytes[$0 + 1 - high]) }
-        text = String(decoding: isMarked ? units.dropFirst() : units[...], as: UTF16.self)
+        let plain = isMarked ? units.dropFirst() : units[...]
+        // Decoding UTF-16 costs ten times as much.
+        text =
+            plain.allSatisfy { $0 < 0x80 }
+            ? String(decoding: plain.map { UInt8($0) }, as: UTF8.self) : String(decoding: plain, as: UTF16.self)
         rest = data.suffix(data.count % 2)
     }
 

@@ -58,45 +58,18 @@ package struct Redactor: Sendable {
 
     // MARK: By name
 
-    /// Remembers what the SDK adds to a request by itself: its credentials and those of its proxy.
-    package mutating func noteCredentials(of request: HTTPRequest) {
-        switch request.authentication {
-        case .bearer(let token)?: _ = mark(token)
-        case .basic(let user, let password)?, .digest(let user, let password)?, .any(let user, let password)?:
-            noteUser(user, password)
-        case nil: break
-        }
-        if case .url(let url)? = request.proxy { noteUser(ofURL: url) }
-        for cookies in request.headers[values: "Cookie"] { _ = field("Cookie", cookies) }
-    }
-
-    private mutating func noteUser(_ user: String, _ password: String) {
+    mutating func noteUser(_ user: String, _ password: String) {
         _ = mark(password)
         _ = mark(Data("\(user):\(password)".utf8).base64EncodedString())
     }
 
     /// - Returns: The user information as it is shown; `nil` when there is none.
-    @discardableResult private mutating func noteUser(ofURL url: String) -> String? {
+    @discardableResult mutating func noteUser(ofURL url: String) -> String? {
         guard let user = URLParts(url).userInformation else { return nil }
         let parts = user.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         for part in parts { _ = mark(String(part)) }
         noteUser(parts[0].percentDecoded(), parts.count > 1 ? parts[1].percentDecoded() : "")
         return mark(String(user))
-    }
-
-    /// Remembers all secrets of a request, with those of a body in memory of up to 64 KiB.
-    package mutating func note(_ request: HTTPRequest) {
-        noteCredentials(of: request)
-        _ = url(request.url)
-        for (name, value) in request.headers { _ = field(name, value) }
-        let type = request.headers["Content-Type"] ?? request.body?.contentType
-        switch request.body?.content {
-        case .data(let data)?: _ = body(data.prefix(64 << 10), type: type, isTruncated: true)
-        case .encoded(let encoder)?:
-            _ = (try? encoder.encode()).map { body($0.prefix(64 << 10), type: type, isTruncated: true) }
-        case .multipart(let files)?: for file in files { _ = part(file, limit: 64 << 10) }
-        default: break
-        }
     }
 
     package mutating func field(_ name: String, _ value: String) -> String {
@@ -202,7 +175,9 @@ package struct Redactor: Sendable {
     package mutating func text(_ text: String) -> String { self.text(text, Self.depth) }
 
     private mutating func text(_ text: String, _ depth: Int) -> String {
-        escapes(in: urls(in: String(decoding: scanned(Array(text.utf8), depth), as: UTF8.self), depth), depth)
+        let bytes = Array(text.utf8)
+        let shown = scanned(bytes, depth)
+        return escapes(in: urls(in: shown == bytes ? text : String(decoding: shown, as: UTF8.self), depth), depth)
     }
 
     /// The same for bytes that are not text as a whole.
@@ -210,7 +185,8 @@ package struct Redactor: Sendable {
 
     /// Percent-encoded words in which there may be a pair, JSON or a URL.
     private mutating func escapes(in text: String, _ depth: Int) -> String {
-        guard depth > 0, text.utf8.contains(UInt8(ascii: "%")) else { return text }
+        var utf8 = text
+        guard depth > 0, utf8.withUTF8({ $0.contains(UInt8(ascii: "%")) }) else { return text }
         var result = ""
         var rest = text.utf8[...]
         while !rest.isEmpty {
@@ -260,8 +236,10 @@ package struct Redactor: Sendable {
     /// is.
     private mutating func urls(in text: String, _ depth: Int) -> String {
         var utf8 = text
-        let mayHaveSecrets = utf8.withUTF8 {
-            $0.contains(UInt8(ascii: "@")) || $0.contains(UInt8(ascii: "?")) || $0.contains(UInt8(ascii: "#"))
+        let mayHaveSecrets = utf8.withUTF8 { bytes in
+            let slash = UInt8(ascii: "/")
+            return (1..<max(1, bytes.count)).contains { bytes[$0] == slash && bytes[$0 - 1] == slash }
+                && bytes.contains { $0 == UInt8(ascii: "@") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
         }
         guard depth > 0, mayHaveSecrets else { return text }
         var result = ""
@@ -297,14 +275,6 @@ package struct Redactor: Sendable {
         var text = text
         return text.withUTF8 { values.removed(from: UnsafeRawBufferPointer($0)) }
             .map { String(decoding: $0, as: UTF8.self) } ?? text
-    }
-
-    /// Text for an error of a request, from the app or its server: either may repeat a secret of the request in it.
-    package static func scrubbed(_ text: String, of request: HTTPRequest?) -> String {
-        var redactor = Redactor(.standard)
-        if let request { redactor.note(request) }
-        let text = redactor.text(text)
-        return redactor.scrubbed(text)
     }
 
     package func scrubbed(_ data: Data) -> Data { data.withUnsafeBytes(values.removed).map { Data($0) } ?? data }

@@ -20,7 +20,11 @@ struct SecretScanner {
         var output: [UInt8] = []
         output.reserveCapacity(bytes.count)
         var index = 0
-        while index < bytes.count {
+        while true {
+            let plain = Self.endOfPlain(bytes, index)
+            output += bytes[index..<plain]
+            index = plain
+            guard index < bytes.count else { return output }
             let byte = bytes[index]
             if byte == UInt8(ascii: "\"") {
                 let end = Self.endOfString(bytes, index)
@@ -52,7 +56,20 @@ struct SecretScanner {
                 index += 1
             }
         }
-        return output
+    }
+
+    /// The index of the next byte at which ``scan(_:by:)`` looks.
+    private static func endOfPlain(_ bytes: [UInt8], _ start: Int) -> Int {
+        bytes.withUnsafeBufferPointer { bytes in
+            var index = start
+            while index < bytes.count {
+                switch bytes[index] {
+                case UInt8(ascii: "\""), UInt8(ascii: "="), 0x20, UInt8(ascii: ":"), UInt8(ascii: "\\"): return index
+                default: index += 1
+                }
+            }
+            return index
+        }
     }
 
     /// The value after the colon of a line `name:value`, as STOMP, YAML and the heads of messages have it.
@@ -87,7 +104,7 @@ struct SecretScanner {
     /// - Returns: the index after what is written of it.
     private func inner(_ bytes: [UInt8], _ index: Int, _ end: Int, _ output: inout [UInt8], _ mark: Mark) -> Int {
         let literal = bytes[index..<end]
-        guard literal.contains(UInt8(ascii: "\\")), let plain = (try? JSONValue(parsing: Data(literal)))?.string else {
+        guard literal.holds(UInt8(ascii: "\\")), let plain = (try? JSONValue(parsing: Data(literal)))?.string else {
             output.append(bytes[index])
             return index + 1
         }
@@ -289,9 +306,13 @@ struct SecretScanner {
     /// The text of a string of JSON, without its quotes.
     private static func name(_ bytes: ArraySlice<UInt8>) -> String {
         let text = String(decoding: bytes, as: UTF8.self)
-        guard bytes.contains(UInt8(ascii: "\\")),
+        guard bytes.holds(UInt8(ascii: "\\")),
             let value = try? JSONValue(parsing: Data("\"\(text)\"".utf8)), let plain = value.string
         else { return text }
         return plain
     }
+}
+
+extension ArraySlice<UInt8> {
+    fileprivate func holds(_ byte: UInt8) -> Bool { withUnsafeBufferPointer { $0.contains(byte) } }
 }

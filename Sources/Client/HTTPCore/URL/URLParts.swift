@@ -121,18 +121,6 @@ package struct URLParts: Sendable {
 
     // MARK: Without secrets
 
-    /// The URL without user information, query and fragment, which may contain secrets. `?…` stands for a query.
-    /// A URL within the path is shown without its secrets.
-    package var redacted: String {
-        let stem = stem
-        let mayHaveURL = stem.utf8.contains { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "@") }
-        let shown = mayHaveURL ? Secrets.standard.shown(url: stem) : stem
-        return shown + (shownQuery == nil ? "" : "?…")
-    }
-
-    /// The same for the text of a URL.
-    package static func redacted(_ url: String) -> String { URLParts(url).redacted }
-
     /// The URL without user information, query and fragment.
     ///
     /// A password with an unescaped `/`, `?` or `#` ends the authority too early. Everything after the scheme is then left

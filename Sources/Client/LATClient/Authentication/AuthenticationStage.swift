@@ -203,12 +203,12 @@ final class AuthenticationStage: Stage {
             } catch let error as NetworkError where error.kind == .authentication {
                 failure = error
             } catch {
-                let isOutage = error is Late || (error as? NetworkError)?.isOutage == true
+                let known = error as? NetworkError
+                let isOutage = error is Late || known?.isOutage == true
+                // The words about a store of tokens have their own next step.
+                let step = known?.kind == .storage ? "" : isOutage ? "; try again later" : "; sign in again"
                 failure = NetworkError(
-                    .authentication,
-                    message:
-                        "the token could not be renewed: \(error); \(isOutage ? "try again later" : "sign in again")",
-                    underlying: error)
+                    .authentication, message: "the token could not be renewed: \(error)\(step)", underlying: error)
             }
             finish(failure)
         }
@@ -274,6 +274,8 @@ struct NamedAuthenticationStage: Stage {
         case .off: return try await chain.proceed(request)
         case .automatic:
             if let rule = chain.call.details.row?.oauth2 {
+                // Without a server, that of the tokens is not there either.
+                if chain.call.details.simulation?.needsNoServer == true { return try await chain.proceed(request) }
                 return try await ofRows.stage(for: rule).handle(request, chain)
             }
             guard let standard else { return try await chain.proceed(request) }

@@ -63,7 +63,9 @@ final class BarrierStage: Stage {
 /// wait until the barrier ends. A second barrier waits like any request.
 struct BarrierState<ID: Hashable & Sendable>: Sendable {
     private var active: ID?
+    /// In the order in which they came. Those that are not among `present` have ended.
     private var waiting: [(id: ID, isBarrier: Bool)] = []
+    private var present: Set<ID> = []
 
     /// Whether new requests have to wait.
     var isClosed: Bool { active != nil }
@@ -72,6 +74,7 @@ struct BarrierState<ID: Hashable & Sendable>: Sendable {
     mutating func enter(_ id: ID, isBarrier: Bool) -> Bool {
         guard active == nil else {
             waiting.append((id, isBarrier))
+            present.insert(id)
             return false
         }
         if isBarrier { active = id }
@@ -81,13 +84,14 @@ struct BarrierState<ID: Hashable & Sendable>: Sendable {
     /// Ends a barrier, or removes a waiting request. Returns the requests that may proceed.
     mutating func leave(_ id: ID) -> [ID] {
         guard active == id else {
-            waiting.removeAll { $0.id == id }
+            present.remove(id)
+            if waiting.count > 2 * present.count + 64 { waiting.removeAll { !present.contains($0.id) } }
             return []
         }
-        let nextBarrier = waiting.firstIndex { $0.isBarrier }
+        let nextBarrier = waiting.firstIndex { $0.isBarrier && present.contains($0.id) }
         active = nextBarrier.map { waiting[$0].id }
         let count = nextBarrier.map { $0 + 1 } ?? waiting.count
         defer { waiting.removeFirst(count) }
-        return waiting.prefix(count).map(\.id)
+        return waiting.prefix(count).map(\.id).filter { present.remove($0) != nil }
     }
 }

@@ -329,7 +329,7 @@ struct CacheOperations: Sendable {
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
         guard response.isSuccess else { return nil }
         // A response that the call rejects would be rejected again each time it is found.
-        guard Verdict.isSuccess(response, to: call.request) else { return .businessFailure }
+        guard StatusRule.isSuccess(response, to: call.request) else { return .businessFailure }
         guard let verdict = call.details.verdict ?? verdict else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure
@@ -383,7 +383,7 @@ struct CacheOperations: Sendable {
             response.body.abandon()
             response.body = .empty
         }
-        return Verdict.failure(response, to: request)
+        return StatusRule.failure(response, to: request)
     }
 
     /// Whether an error means that the network, not the request, failed.

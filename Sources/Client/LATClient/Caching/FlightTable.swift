@@ -124,8 +124,8 @@ final class FlightTable: Sendable {
 final class Flight: Sendable {
     fileprivate let key: String
     /// Settled when the transfer starts, or when the flight ends before that.
-    fileprivate let start = Outcome<Void>()
-    let ending = Outcome<FlightTable.Ending>()
+    fileprivate let start = SharedResult<Void>()
+    let ending = SharedResult<FlightTable.Ending>()
 
     /// Watches whether the leader is paused.
     fileprivate let watch = Mutex<CallWait?>(nil)

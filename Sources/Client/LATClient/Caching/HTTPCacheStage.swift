@@ -5,9 +5,9 @@ import ResponseCache
 
 /// The cache stage for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
 ///
-/// At ``Place/httpCache`` it is inside the redirects, so that each hop is stored, validated and invalidated under its
+/// At ``StagePlace/httpCache`` it is inside the redirects, so that each hop is stored, validated and invalidated under its
 /// own URL, as the RFC requires. A permanent redirect may stay fresh for long while its target changes every minute.
-/// At ``Place/httpCacheOfOpened`` it is outside the redirects. ``CacheStrategy`` decides, and this stage acts.
+/// At ``StagePlace/httpCacheOfOpened`` it is outside the redirects. ``CacheStrategy`` decides, and this stage acts.
 ///
 /// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
 struct HTTPCacheStage: Stage {

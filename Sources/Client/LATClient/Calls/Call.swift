@@ -61,7 +61,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         /// Learns when the call begins and ceases to wait for a limit.
         var limitHandler: (@Sendable (_ isWaiting: Bool) -> Void)?
         /// The result, for those who wait for it beside the call's closures.
-        var outcome: Outcome<HTTPResponse>?
+        var outcome: SharedResult<HTTPResponse>?
     }
 
     /// The flags of `word`; the bits above them hold the priority.
@@ -344,9 +344,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
     // MARK: Outcome and progress
 
     /// The outcome of a call in closure form. Its `result` is `nil` while the call runs.
-    var outcome: Outcome<HTTPResponse> {
+    var outcome: SharedResult<HTTPResponse> {
         state.withLock { state in
-            let outcome = state.outcome ?? Outcome()
+            let outcome = state.outcome ?? SharedResult()
             state.outcome = outcome
             return outcome
         }

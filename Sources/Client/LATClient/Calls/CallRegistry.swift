@@ -7,7 +7,7 @@ final class CallRegistry: Sendable {
         var first: Call?
         var count = 0
         /// Set once the registry takes no new calls, and settled when the last one has left.
-        var drained: Outcome<Void>?
+        var drained: SharedResult<Void>?
     }
 
     private let state = Mutex(State())
@@ -33,9 +33,9 @@ final class CallRegistry: Sendable {
     /// Takes no new calls from now on.
     ///
     /// - Returns: what is settled when the last running call has left.
-    func close() -> Outcome<Void> {
+    func close() -> SharedResult<Void> {
         let (drained, isEmpty) = state.withLock { state in
-            let drained = state.drained ?? Outcome()
+            let drained = state.drained ?? SharedResult()
             state.drained = drained
             return (drained, state.count == 0)
         }
@@ -45,7 +45,7 @@ final class CallRegistry: Sendable {
 
     /// Removes a call that has ended.
     func leave(_ call: Call) {
-        let drained = state.withLock { state -> Outcome<Void>? in
+        let drained = state.withLock { state -> SharedResult<Void>? in
             call.next?.previous = call.previous
             if let previous = call.previous { previous.next = call.next } else { state.first = call.next }
             call.next = nil

@@ -46,14 +46,14 @@ struct Chain: Sendable {
     }
 
     /// The chain with a stage in addition, for a request that has passed it already.
-    func including(_ place: Place) -> Chain {
+    func including(_ place: StagePlace) -> Chain {
         var chain = self
         chain.stages.insert(place)
         return chain
     }
 
     /// The chain without a stage.
-    func excluding(_ place: Place) -> Chain {
+    func excluding(_ place: StagePlace) -> Chain {
         var chain = self
         chain.stages.remove(place)
         return chain
@@ -90,16 +90,16 @@ final class StageTable: Sendable {
 
     /// - Parameter secrets: the manager's. A transport of the app, such as a cassette, gets them with each request.
     init(
-        _ stages: [Place: any Stage], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
+        _ stages: [StagePlace: any Stage], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
         secrets: Secrets = .standard
     ) {
         self.secrets = secrets == .standard ? nil : secrets
-        self.stages = Place.allCases.map { stages[$0] ?? PassingStage() }
+        self.stages = StagePlace.allCases.map { stages[$0] ?? PassingStage() }
         self.sender = sender
         self.limits = limits
     }
 
-    fileprivate subscript(place: Place) -> any Stage { stages[Int(place.rawValue)] }
+    fileprivate subscript(place: StagePlace) -> any Stage { stages[Int(place.rawValue)] }
 
     /// Sends the request at the end of a chain, and records it in the call.
     fileprivate func transmit(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -145,7 +145,7 @@ final class StageTable: Sendable {
 }
 
 /// The places of the stages in the pipeline, in their order. The order defines the behaviour, and only this type states it.
-enum Place: UInt32, CaseIterable {
+enum StagePlace: UInt32, CaseIterable {
     /// Rejects a call while an equal one is running.
     case rejection
     /// Holds calls while a barrier is running.
@@ -201,18 +201,18 @@ struct StageSet: OptionSet, Sendable {
 
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    init(_ places: Place...) { rawValue = places.reduce(0) { $0 | 1 << $1.rawValue } }
+    init(_ places: StagePlace...) { rawValue = places.reduce(0) { $0 | 1 << $1.rawValue } }
 
-    var first: Place? { rawValue == 0 ? nil : Place(rawValue: UInt32(rawValue.trailingZeroBitCount)) }
+    var first: StagePlace? { rawValue == 0 ? nil : StagePlace(rawValue: UInt32(rawValue.trailingZeroBitCount)) }
 
-    func contains(_ place: Place) -> Bool { rawValue & 1 << place.rawValue != 0 }
+    func contains(_ place: StagePlace) -> Bool { rawValue & 1 << place.rawValue != 0 }
 
-    mutating func insert(_ place: Place) { rawValue |= 1 << place.rawValue }
+    mutating func insert(_ place: StagePlace) { rawValue |= 1 << place.rawValue }
 
-    mutating func remove(_ place: Place) { rawValue &= ~(1 << place.rawValue) }
+    mutating func remove(_ place: StagePlace) { rawValue &= ~(1 << place.rawValue) }
 
     /// Inserts or removes a stage.
-    mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
+    mutating func set(_ place: StagePlace, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
 /// The renewals and barriers that the current task runs. Its requests must not wait for their end.
@@ -233,13 +233,13 @@ enum CallScope {
     ///
     /// - Throws: What the work throws, or ``NetworkError/Kind/provider`` when it is asked within itself again and again.
     static func providing<Answer: Sendable>(
-        _ name: String, _ work: @Sendable () async throws -> Answer
+        _ name: @autoclosure () -> String, _ work: @Sendable () async throws -> Answer
     ) async throws -> Answer {
         guard depth < deepest else {
             throw NetworkError(
                 .provider,
                 message:
-                    "the \(name) makes calls with its own manager, for which it is asked again, \(deepest) times now; make "
+                    "the \(name()) makes calls with its own manager, for which it is asked again, \(deepest) times now; make "
                     + "them with another manager, or in refresh of an authenticator", underlying: TooDeep())
         }
         return try await $depth.withValue(depth + 1) { try await work() }
@@ -321,6 +321,6 @@ extension Call {
     func reportBody(ofRepeated response: HTTPResponse) async {
         guard watch?.call != nil, response.body.isStream else { return }
         let body = ResponseBody(CallBody(response.body, self, reportsBytes: true) { _ in })
-        _ = try? await Verdict.beginning(of: body)
+        _ = try? await StatusRule.beginning(of: body)
     }
 }

@@ -215,43 +215,61 @@ struct BatchTally: Sendable {
         var isCached = false
     }
 
+    /// What the steps have together. It is changed with each step, since each progress of each step is reported.
+    private struct Sum {
+        var (finished, failed, cached, unknown) = (0, 0, 0, 0)
+        var share = 0.0
+        // A server may announce any size.
+        var (completed, total) = (Int128(0), Int128(0))
+
+        mutating func add(_ step: Step, times sign: Int) {
+            if step.isOver { finished += sign }
+            if step.isOver, !step.isSuccess { failed += sign }
+            if step.isCached { cached += sign }
+            if !step.isOver, step.total == nil { unknown += sign }
+            share += step.share * Double(sign)
+            completed += Int128(step.completed) * Int128(sign)
+            total += Int128(step.isOver ? step.completed : step.total ?? 0) * Int128(sign)
+        }
+    }
+
     private var steps: [Step]
+    private var whole = Sum()
     private var fraction = 0.0
 
-    init(stepCount: Int) { steps = [Step](repeating: Step(), count: stepCount) }
+    init(stepCount: Int) {
+        steps = [Step](repeating: Step(), count: stepCount)
+        whole.unknown = stepCount
+    }
 
     mutating func report(_ progress: TransferProgress, of index: Int) -> BatchProgress? {
         guard !steps[index].isOver else { return nil }
-        steps[index].completed = max(steps[index].completed, progress.completed)
-        steps[index].total = progress.total
-        steps[index].share = max(steps[index].share, progress.fraction ?? 0)
-        return sum()
+        return change(index) { step in
+            step.completed = max(step.completed, progress.completed)
+            step.total = progress.total
+            step.share = max(step.share, progress.fraction ?? 0)
+        }
     }
 
     mutating func end(_ index: Int, isSuccess: Bool, isCached: Bool = false) -> BatchProgress {
-        steps[index].isOver = true
-        steps[index].isSuccess = isSuccess
-        steps[index].isCached = isCached
-        steps[index].share = 1
+        change(index) { ($0.isOver, $0.isSuccess, $0.isCached, $0.share) = (true, isSuccess, isCached, 1) }
+    }
+
+    private mutating func change(_ index: Int, _ change: (inout Step) -> Void) -> BatchProgress {
+        whole.add(steps[index], times: -1)
+        change(&steps[index])
+        whole.add(steps[index], times: 1)
         return sum()
     }
 
     mutating func sum() -> BatchProgress {
-        let shares = steps.reduce(0) { $0 + $1.share }
-        fraction = steps.isEmpty ? 1 : max(fraction, shares / Double(steps.count))
-        let isKnown = steps.allSatisfy { $0.isOver || $0.total != nil }
-        // A server may announce any size.
-        func sum(_ size: (Step) -> Int64) -> Int64 {
-            steps.reduce(0) { total, step in
-                let (sum, overflows) = total.addingReportingOverflow(size(step))
-                return overflows ? .max : sum
-            }
-        }
+        // Sums of fractions are not exact.
+        let share = whole.finished == steps.count ? 1 : min(1, whole.share / Double(steps.count))
+        fraction = max(fraction, share)
         return BatchProgress(
-            finishedSteps: steps.count(where: \.isOver), failedSteps: steps.count { $0.isOver && !$0.isSuccess },
-            cachedSteps: steps.count(where: \.isCached), stepCount: steps.count,
-            completed: sum(\.completed), total: isKnown ? sum { $0.isOver ? $0.completed : $0.total ?? 0 } : nil,
-            fraction: fraction)
+            finishedSteps: whole.finished, failedSteps: whole.failed, cachedSteps: whole.cached,
+            stepCount: steps.count, completed: Int64(clamping: whole.completed),
+            total: whole.unknown == 0 ? Int64(clamping: whole.total) : nil, fraction: fraction)
     }
 }
 
@@ -270,7 +288,7 @@ final class BatchMeter: Sendable {
     func report(_ progress: TransferProgress, of index: Int) {
         guard let handler else { return }
         tally.withLock { tally in
-            if let sum = tally.report(progress, of: index) { handler(sum) }
+            if let progress = tally.report(progress, of: index) { handler(progress) }
         }
     }
 

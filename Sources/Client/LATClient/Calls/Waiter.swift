@@ -48,7 +48,7 @@ package final class CallWait: TransferListener {
 }
 
 /// A result that any number of tasks wait for.
-package final class Outcome<Value: Sendable>: Sendable {
+package final class SharedResult<Value: Sendable>: Sendable {
     private struct State {
         var result: Result<Value, any Error>?
         var waiters: [ObjectIdentifier: Waiter<Value>] = [:]

@@ -108,7 +108,7 @@ extension CentralRequestManager {
     ///
     /// - Throws: ``NetworkError`` of kind `httpStatus`, or `business` when the manager's judge rejects the response.
     package func checked(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
-        _ = try Verdict.check(response, to: call.request)
+        _ = try StatusRule.check(response, to: call.request)
         if let judge = call.details.judge { try ReplyDecoder.ask(judge, about: response, to: call.request) }
         return response
     }

@@ -51,7 +51,7 @@ extension CentralRequestManager {
         }
         do {
             var response = try await outcome(of: call, observed) { response, call in
-                if observed { _ = try Verdict.check(response, to: call.request) }
+                if observed { _ = try StatusRule.check(response, to: call.request) }
             }
             guard response.body.isStream else {
                 end(.success(response))
@@ -182,7 +182,7 @@ extension CentralRequestManager {
         part.follow(whole)
         do {
             var response = try await outcome(of: part, check != nil) { response, part in
-                if let check { try check(Verdict.check(response, to: part.request)) }
+                if let check { try check(StatusRule.check(response, to: part.request)) }
             }
             guard response.body.isStream else {
                 wait.end()
@@ -261,7 +261,7 @@ extension CentralRequestManager {
     private func complete(_ response: inout HTTPResponse, of call: Call, _ isObserved: Bool) -> Bool {
         if let coding = call.details.coding { response.coding = coding }
         response.requestMethod = call.request.method
-        return isObserved && response.body.isStream && !Verdict.isSuccess(response, to: call.request)
+        return isObserved && response.body.isStream && !StatusRule.isSuccess(response, to: call.request)
     }
 
     /// Returns when the resolver has a failed call sent again. Otherwise notifies the observers and throws the final error.
@@ -285,7 +285,7 @@ extension CentralRequestManager {
 
     @inline(never)
     private func beginning(of response: HTTPResponse, _ call: Call) async throws -> ResponseBody {
-        let body = ResponseBody(try await Verdict.beginning(of: response.body))
+        let body = ResponseBody(try await StatusRule.beginning(of: response.body))
         guard !call.isCancelled else { throw call.cancellation }
         return body
     }

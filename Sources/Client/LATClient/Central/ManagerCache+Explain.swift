@@ -11,7 +11,7 @@ struct CacheProbe: Error {
         }
     }
 
-    static let stages: [Place: any Stage] = [
+    static let stages: [StagePlace: any Stage] = [
         .cache: End(), .cacheOfSealed: End(), .httpCache: End(), .httpCacheOfOpened: End(),
     ]
 }

@@ -2,7 +2,7 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// The stages that a manager's requests pass, in the order of ``Place``, with the transport at their end.
+/// The stages that a manager's requests pass, in the order of ``StagePlace``, with the transport at their end.
 ///
 /// Which stages a call passes is known before it starts: those of the manager, and those that the request's own settings
 /// ask for. A request that needs none but redirects goes straight to the transport.
@@ -84,7 +84,7 @@ final class Pipeline: Sendable {
             configuration.hedge, retry, mirrors, limits,
             hasProviders: configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
                 || configuration.parameterProvider != nil, addresses: configuration.addresses)
-        let stages: [Place: any Stage] = [
+        let stages: [StagePlace: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
                 interceptors: configuration.interceptors, limits: limits, isOutermost: true, shown: composition.shown,

@@ -1,13 +1,6 @@
 import HTTPCore
 import Platform
 
-extension RequestLimits.RateLimit {
-    /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
-    func bucket(after old: TokenBucket? = nil, at now: Duration) -> TokenBucket {
-        TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), after: old, at: now)
-    }
-}
-
 /// Decides which requests start and which wait. A pure state machine: its methods receive the time, and return which requests
 /// start now and when to call ``advance(at:)``.
 struct LimitQueue<ID: Hashable & Sendable>: Sendable {
@@ -18,17 +11,24 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var wakeAfter: Duration?
     }
 
-    private struct Waiting {
-        let id: ID
-        let order: UInt64
+    /// The rank of a waiting request: the highest priority comes first, and among equals the oldest.
+    private struct Rank: Comparable {
         var priority: RequestPriority
+        let order: UInt64
+
+        static func < (lhs: Rank, rhs: Rank) -> Bool { (rhs.priority, lhs.order) < (lhs.priority, rhs.order) }
     }
 
     private struct Host {
         let name: String
         var running = 0
-        /// The waiting requests, the next one first.
-        var waiting: [Waiting] = []
+        /// The ranks of the waiting requests.
+        private var waiting: [ID: Rank] = [:]
+        /// The waiting requests in their order. Those that have another rank now, or none, are out of date.
+        private var line = TimerHeap<Rank, (id: ID, rank: Rank)>()
+        /// The rank under which it is in ``LimitQueue/ready``, and the time under which it is in ``LimitQueue/later``.
+        var offered: Rank?
+        var due: Duration?
         var bucket: TokenBucket?
         /// What the host tells of its own limits, by policy.
         var quotas: [String: ToldQuota] = [:]
@@ -36,6 +36,40 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var adaptive: AdaptiveLimit?
         /// Until when the host asked for a pause.
         var pausedUntil: Duration?
+
+        init(name: String, bucket: TokenBucket?, adaptive: AdaptiveLimit?) {
+            (self.name, self.bucket, self.adaptive) = (name, bucket, adaptive)
+        }
+
+        var hasWaiters: Bool { !waiting.isEmpty }
+
+        mutating func wait(_ id: ID, _ rank: Rank) {
+            waiting[id] = rank
+            line.insert((id, rank), at: rank)
+        }
+
+        /// The request that comes next.
+        mutating func first() -> (id: ID, rank: Rank)? {
+            while let (rank, entry) = line.first {
+                if waiting[entry.id] == rank { return entry }
+                _ = line.popDue(at: rank)
+            }
+            return nil
+        }
+
+        /// Returns the new rank; `nil` for a request that does not wait, or has such a priority already.
+        mutating func raise(_ id: ID, to priority: RequestPriority) -> Rank? {
+            guard var rank = waiting[id], rank.priority < priority else { return nil }
+            rank.priority = priority
+            wait(id, rank)
+            return rank
+        }
+
+        mutating func remove(_ id: ID) -> Rank? {
+            let rank = waiting.removeValue(forKey: id)
+            if line.count > 2 * waiting.count + 64 { line.keep { waiting[$0.id] == $0.rank } }
+            return rank
+        }
 
         /// The time until the host takes another request.
         func wait(at now: Duration) -> Duration {
@@ -61,7 +95,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
         /// Whether a new entry would say the same, or nearly so.
         func isForgettable(at now: Duration) -> Bool {
-            running == 0 && waiting.isEmpty && adaptive?.isStale(at: now) != false && bucket?.isFull(at: now) != false
+            running == 0 && !hasWaiters && adaptive?.isStale(at: now) != false && bucket?.isFull(at: now) != false
                 && (pausedUntil ?? now) <= now
                 && quotas.values.allSatisfy { $0.isOver(at: now) }
         }
@@ -75,6 +109,10 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// The host asked about last, which is usually the next one, too.
     private var last: Int?
     private var hostsWithWaiters: Set<Int> = []
+    /// The hosts whose first waiting request may start, by its rank, and those that have to wait for a time. What is not the
+    /// host's ``Host/offered`` or ``Host/due`` is out of date. A host without a free slot is in neither.
+    private var ready = TimerHeap<Rank, (host: Int, rank: Rank)>()
+    private var later = TimerHeap<Duration, (host: Int, due: Duration)>()
     private(set) var running = 0
     private var order: UInt64 = 0
     /// Hosts that say nothing any more are forgotten when there are at least this many.
@@ -89,7 +127,9 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     mutating func enter(_ id: ID, host: String, priority: RequestPriority, at now: Duration) -> Turn {
         let host = place(of: host) ?? add(host, at: now)
         order += 1
-        put(Waiting(id: id, order: order, priority: priority), into: host)
+        hosts[host].wait(id, Rank(priority: priority, order: order))
+        hostsWithWaiters.insert(host)
+        offer(host, at: now)
         return advance(at: now)
     }
 
@@ -112,19 +152,24 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         host: String, isUnused: Bool = false, _ sample: AdaptiveLimit.Sample = .nothing, at now: Duration
     ) -> Turn {
         running -= 1
-        if let host = place(of: host) { hosts[host].leave(isUnused: isUnused, sample, at: now) }
+        if let host = place(of: host) {
+            hosts[host].leave(isUnused: isUnused, sample, at: now)
+            offer(host, at: now)
+        }
         if isUnused { bucket?.deposit(1, at: now) }
         return advance(at: now)
     }
 
     /// Removes a waiting request. Returns whether it was waiting.
-    mutating func cancel(_ id: ID, host: String) -> Bool { place(of: host).flatMap { remove(id, of: $0) } != nil }
+    mutating func cancel(_ id: ID, host: String) -> Bool { place(of: host).map { remove(id, of: $0) } ?? false }
 
     /// Raises the priority of a waiting request.
     mutating func raise(_ id: ID, host: String, to priority: RequestPriority) {
-        guard let host = place(of: host), var waiting = remove(id, of: host) else { return }
-        waiting.priority = max(waiting.priority, priority)
-        put(waiting, into: host)
+        guard let host = place(of: host), let rank = hosts[host].raise(id, to: priority) else { return }
+        // A host that is not offered now is offered later, with what is then its first request.
+        guard let offered = hosts[host].offered, rank < offered else { return }
+        hosts[host].offered = rank
+        ready.insert((host, rank), at: rank)
     }
 
     /// Adopts other limits. Running and waiting requests still count, and used tokens stay used.
@@ -150,6 +195,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
             }
         }
         self.limits = limits
+        for host in hostsWithWaiters { offer(host, at: now) }
         return advance(at: now)
     }
 
@@ -165,6 +211,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
             hosts[host].quotas = hosts[host].quotas.filter { name, _ in reports.contains { $0.name == name } }
         }
         if let pause { hosts[host].pausedUntil = max(hosts[host].pausedUntil ?? .zero, now + pause) }
+        offer(host, at: now)
         return advance(at: now)
     }
 
@@ -193,12 +240,19 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// Starts all requests that may start.
     mutating func advance(at now: Duration) -> Turn {
         var turn = Turn()
-        while let (host, first) = next(at: now) {
-            if bucket?.take(at: now) == false { break }
-            _ = remove(first.id, of: host)
+        guard !hostsWithWaiters.isEmpty else { return turn }
+        while let (time, (host, _)) = later.popDue(at: now) {
+            guard hosts[host].due == time else { continue }
+            hosts[host].due = nil
+            offer(host, at: now)
+        }
+        while hasRoom, bucket.map({ $0.wait(at: now) == .zero }) ?? true, let (host, id) = next(at: now) {
+            _ = bucket?.take(at: now)
+            _ = remove(id, of: host)
             hosts[host].take(at: now)
             running += 1
-            turn.started.append(first.id)
+            offer(host, at: now)
+            turn.started.append(id)
         }
         turn.wakeAfter = wakeUp(at: now)
         return turn
@@ -213,49 +267,61 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return limits.maxConcurrentRequestsPerHost.map { hosts[host].running < max(1, $0) } ?? true
     }
 
-    /// The waiting request of the highest priority, among equals the oldest, whose host has a free slot and a token.
-    private func next(at now: Duration) -> (host: Int, first: Waiting)? {
-        guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
-        var best: (host: Int, first: Waiting)?
-        for host in hostsWithWaiters {
-            guard let first = hosts[host].waiting.first, hasRoom(host) else { continue }
-            if hosts[host].wait(at: now) > .zero { continue }
-            if let best, !Self.isBefore(first, best.first) { continue }
-            best = (host, first)
+    /// Notes that the first waiting request of a host may start, or when, if the host has a free slot.
+    private mutating func offer(_ host: Int, at now: Duration) {
+        guard hosts[host].hasWaiters, hasRoom(host), let rank = hosts[host].first()?.rank else { return }
+        let due = now + hosts[host].wait(at: now)
+        if due > now {
+            if let known = hosts[host].due, known <= due { return }
+            hosts[host].due = due
+            later.insert((host, due), at: due)
+        } else if hosts[host].offered != rank {
+            hosts[host].offered = rank
+            ready.insert((host, rank), at: rank)
         }
-        return best
+    }
+
+    /// The waiting request of the highest priority, among equals the oldest, whose host has a free slot and a token.
+    private mutating func next(at now: Duration) -> (host: Int, id: ID)? {
+        while let (rank, (host, _)) = ready.first {
+            _ = ready.popDue(at: rank)
+            guard hosts[host].offered == rank else { continue }
+            hosts[host].offered = nil
+            if let first = hosts[host].first(), first.rank == rank, hasRoom(host), hosts[host].wait(at: now) <= .zero {
+                return (host, first.id)
+            }
+            offer(host, at: now)
+        }
+        return nil
     }
 
     /// The time until a request that waits only for a token may start. A request that waits for a slot may start when
     /// another one ends.
-    private func wakeUp(at now: Duration) -> Duration? {
+    private mutating func wakeUp(at now: Duration) -> Duration? {
         guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
         let commonWait = bucket?.wait(at: now) ?? .zero
-        var first: Duration?
-        for host in hostsWithWaiters where hasRoom(host) {
-            let wait = max(commonWait, hosts[host].wait(at: now))
-            first = min(first ?? wait, wait)
+        while let (rank, (host, _)) = ready.first {
+            if hosts[host].offered == rank { return commonWait }
+            _ = ready.popDue(at: rank)
         }
-        return first
+        while let (due, (host, _)) = later.first {
+            if hosts[host].due == due { return max(commonWait, due - now) }
+            _ = later.popDue(at: due)
+        }
+        return nil
     }
 
-    private static func isBefore(_ one: Waiting, _ other: Waiting) -> Bool {
-        one.priority == other.priority ? one.order < other.order : one.priority > other.priority
-    }
-
-    private mutating func put(_ waiting: Waiting, into host: Int) {
-        // From the end, because a new request is usually the last one.
-        var index = hosts[host].waiting.count
-        while index > 0, Self.isBefore(waiting, hosts[host].waiting[index - 1]) { index -= 1 }
-        hosts[host].waiting.insert(waiting, at: index)
-        hostsWithWaiters.insert(host)
-    }
-
-    private mutating func remove(_ id: ID, of host: Int) -> Waiting? {
-        guard let index = hosts[host].waiting.firstIndex(where: { $0.id == id }) else { return nil }
-        let waiting = hosts[host].waiting.remove(at: index)
-        if hosts[host].waiting.isEmpty { hostsWithWaiters.remove(host) }
-        return waiting
+    private mutating func remove(_ id: ID, of host: Int) -> Bool {
+        guard hosts[host].remove(id) != nil else { return false }
+        if !hosts[host].hasWaiters {
+            hostsWithWaiters.remove(host)
+            (hosts[host].offered, hosts[host].due) = (nil, nil)
+        }
+        // What is out of date is dropped when it is the larger part.
+        let most = 2 * hostsWithWaiters.count + 64
+        if ready.count > most { ready.keep { hosts[$0.host].offered == $0.rank } }
+        if later.count > most { later.keep { hosts[$0.host].due == $0.due } }
+        return true
     }
 
     private mutating func place(of name: String) -> Int? {
@@ -270,9 +336,14 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         if hosts.count >= roomFrom {
             hosts.removeAll { $0.isForgettable(at: now) }
             // What idle hosts told is worth less than the memory of very many.
-            if hosts.count >= 16_384 { hosts.removeAll { $0.running == 0 && $0.waiting.isEmpty } }
+            if hosts.count >= 16_384 { hosts.removeAll { $0.running == 0 && !$0.hasWaiters } }
             places = Dictionary(uniqueKeysWithValues: hosts.enumerated().map { ($1.name, $0) })
-            hostsWithWaiters = Set(hosts.indices.filter { !hosts[$0].waiting.isEmpty })
+            hostsWithWaiters = Set(hosts.indices.filter { hosts[$0].hasWaiters })
+            (ready, later) = (TimerHeap(), TimerHeap())
+            for host in hostsWithWaiters {
+                (hosts[host].offered, hosts[host].due) = (nil, nil)
+                offer(host, at: now)
+            }
             roomFrom = max(1_024, 2 * hosts.count)
         }
         hosts.append(
@@ -282,60 +353,5 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         places[name] = hosts.count - 1
         last = hosts.count - 1
         return hosts.count - 1
-    }
-}
-
-/// A token bucket: a rate per second with bursts. A pure value: its methods receive the time.
-struct TokenBucket: Sendable {
-    /// In seconds. At a very low rate, the whole wait in nanoseconds would not fit in an `Int64`.
-    private static let longestWait = 86_400.0
-
-    let perSecond: Double
-    let capacity: Double
-    private var tokens: Double
-    private var filledAt: Duration
-
-    /// Creates a bucket that is full, or that has no more tokens than the one it replaces.
-    init(perSecond: Double, capacity: Double, after old: TokenBucket? = nil, at now: Duration) {
-        self.perSecond = max(0, perSecond)
-        self.capacity = max(1, capacity)
-        tokens = min(self.capacity, old?.available(at: now) ?? .infinity)
-        filledAt = now
-    }
-
-    /// Takes a token if there is one. Returns whether there was.
-    mutating func take(at now: Duration) -> Bool {
-        fill(until: now)
-        guard tokens >= 1 else { return false }
-        tokens -= 1
-        return true
-    }
-
-    /// Adds tokens, or a fraction of one.
-    mutating func deposit(_ count: Double, at now: Duration) {
-        fill(until: now)
-        tokens = min(capacity, tokens + count)
-    }
-
-    /// The time until a token is available, at most a day: zero if there is one now, `nil` if there will never be one.
-    func wait(at now: Duration) -> Duration? {
-        let tokens = available(at: now)
-        guard tokens < 1 else { return .zero }
-        guard perSecond > 0 else { return nil }
-        // Rounded up, so that a token is available when the wait ends.
-        return .nanoseconds(Int64((min((1 - tokens) / perSecond, Self.longestWait) * 1e9).rounded(.up)) + 1)
-    }
-
-    func isFull(at now: Duration) -> Bool { available(at: now) >= capacity }
-
-    /// The tokens at a time. A clock that was set back changes nothing.
-    private func available(at now: Duration) -> Double {
-        guard now > filledAt else { return tokens }
-        return min(capacity, tokens + (now - filledAt).inSeconds * perSecond)
-    }
-
-    private mutating func fill(until now: Duration) {
-        tokens = available(at: now)
-        filledAt = max(filledAt, now)
     }
 }

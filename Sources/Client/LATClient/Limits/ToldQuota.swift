@@ -148,7 +148,7 @@ struct ToldQuota: Sendable {
     /// - Parameter running: the number of requests without an answer.
     func wait(_ running: Int, at now: Duration) -> Duration {
         guard let lowest, now < end else { return .zero }
-        return lowest > running ? bucket?.wait(at: now) ?? .zero : end - now
+        return lowest > running ? min(bucket?.wait(at: now) ?? .zero, end - now) : end - now
     }
 
     /// The time for which nothing is left.

@@ -82,7 +82,8 @@ final class LoopbackRedirect: Sendable {
     private static func head(_ connection: Int32) -> [UInt8] {
         var head: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4_096)
-        while head.count < 16_384, !head.suffix(4).elementsEqual("\r\n\r\n".utf8) {
+        let end = MonotonicTime.now + 2_000
+        while head.count < 16_384, !head.suffix(4).elementsEqual("\r\n\r\n".utf8), .now < end {
             let count = recv(connection, &buffer, buffer.count, 0)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { break }

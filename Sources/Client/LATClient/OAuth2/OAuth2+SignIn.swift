@@ -38,12 +38,12 @@ extension OAuth2 {
             // Some servers use the name of an early draft.
             let page = json["verification_uri"].string ?? json["verification_url"].string
         else { throw exchange.refusal("a device code", response) }
-        let lifetime = json["expires_in"].double.map { min(max(0, $0), 86_400) } ?? 900
+        let lifetime = OAuth2Exchange.seconds(json["expires_in"]).map { min(max(0, $0), 86_400) } ?? 900
         let expires = asked.addingTimeInterval(lifetime)
         try await show(
             Prompt(
                 userCode: userCode, url: page, completeURL: json["verification_uri_complete"].string, expires: expires))
-        let interval = Duration.seconds(min(max(1, json["interval"].int ?? 5), 600))
+        let interval = Duration.seconds(min(max(1, OAuth2Exchange.seconds(json["interval"]) ?? 5), 600))
         var late = Failure(code: Failure.Reason.expiredToken.rawValue, text: nil).error("a device code", settings)
         var end = expires
         if let limit, case let time = asked.addingTimeInterval(limit / .seconds(1)), time < expires {

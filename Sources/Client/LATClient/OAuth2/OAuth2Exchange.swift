@@ -125,13 +125,18 @@ struct OAuth2Exchange {
         if let type = json["token_type"].string, type.lowercased() != "bearer" {
             throw failure("the server gave a token of the type \"\(type.prefix(40))\"; only Bearer is supported")
         }
-        let seconds = json["expires_in"].double ?? json["expires_in"].string.flatMap { Double($0) }
+        let seconds = Self.seconds(json["expires_in"])
         let scopes = json["scope"].string.map { $0.split(separator: " ").map(String.init) }
         return OAuth2.Token(
             access: access, refresh: json["refresh_token"].string.flatMap { $0.isEmpty ? nil : $0 }, issued: asked,
             // The time counts from when the server answered; the earlier one errs on the safe side.
-            expires: seconds.flatMap { $0.isFinite && $0 > 0 ? asked.addingTimeInterval(min($0, 3.2e9)) : nil },
+            expires: seconds.flatMap { $0 > 0 ? asked.addingTimeInterval(min($0, 3.2e9)) : nil },
             scopes: scopes)
+    }
+
+    /// A number of seconds, which some servers write as a text.
+    static func seconds(_ value: JSONValue?) -> Double? {
+        (value?.double ?? value?.string.flatMap { Double($0) }).flatMap { $0.isFinite ? $0 : nil }
     }
 
     /// Sends a form with the client's credentials (RFC 6749 §2.3.1).

@@ -118,7 +118,7 @@ public struct CallEvent: Sendable {
         case retrying(after: Duration)
         /// The call is sent a second time beside the first, because it has had no response for this time.
         case hedging(after: Duration)
-        /// An attempt was cancelled, because another one was answered first. May come after the call has finished.
+        /// An attempt was cancelled, because another one was answered first.
         case abandoned(attempt: Int)
         /// The call is sent again, because its token was renewed.
         case replaying
@@ -140,7 +140,7 @@ public struct CallEvent: Sendable {
         indirect case unknownValue(type: String, value: String)
         /// A fault was made on purpose (``RequestOptions/Chaos``).
         case chaos(RequestOptions.Chaos.Fault)
-        /// The call ended with this result for its caller.
+        /// The call ended with this result for its caller. Events of an attempt that was slower than another one may follow.
         indirect case finished(Result<HTTPResponse, NetworkError>)
     }
 

@@ -182,7 +182,10 @@ final class CallReporter: Sendable {
     func beginAttempt(_ request: HTTPRequest, hop: Int, _ ends: [RequestAccessory.AttemptEnd]) -> Attempt {
         observers.count { $0.attemptDidStart(request) }
         let now = MonotonicTime.now
-        guard let call else { return Attempt(sent: nil, start: now) }
+        // One of several requests that begins when another one has been answered is none of the call's events.
+        guard let call, phase.load(ordering: .acquiring) == Phase.started.rawValue else {
+            return Attempt(sent: nil, ends: ends, start: now)
+        }
         let number =
             hop > 0 ? redirectedAttempt : attempts.add(1, ordering: .relaxed).newValue
         let sent = SentAttempt(number, hop, request, of: call)
@@ -199,9 +202,12 @@ final class CallReporter: Sendable {
                 record(.undocumentedStatus(response.status), hop: attempt.sent?.hop ?? 0)
             }
         }
-        guard let sent = attempt.sent else { return }
-        if sent.hop == 0, (300..<400).contains(response.status) { redirected.store(sent.number, ordering: .relaxed) }
-        report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
+        if let sent = attempt.sent {
+            if sent.hop == 0, (300..<400).contains(response.status) {
+                redirected.store(sent.number, ordering: .relaxed)
+            }
+            report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
+        }
         for end in attempt.ends { end(.success(response)) }
     }
 
@@ -209,8 +215,7 @@ final class CallReporter: Sendable {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
         observers.count { $0.attemptDidFail(request, with: error, row: row?.observed, after: time) }
-        guard let sent = attempt.sent else { return }
-        report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
+        if let sent = attempt.sent { report(.failed(attempt: sent.number, error), of: sent, at: now, after: time) }
         for end in attempt.ends { end(.failure(error)) }
     }
 
@@ -221,8 +226,7 @@ final class CallReporter: Sendable {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
         observers.count { $0.attemptWasAbandoned(request, row: row?.observed, after: time) }
-        guard let sent = attempt.sent else { return }
-        report(.abandoned(attempt: sent.number), of: sent, at: now, after: time)
+        if let sent = attempt.sent { report(.abandoned(attempt: sent.number), of: sent, at: now, after: time) }
         for end in attempt.ends { end(.failure(error)) }
     }
 

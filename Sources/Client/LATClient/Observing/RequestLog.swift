@@ -245,11 +245,18 @@ public struct RequestLog: RequestAccessory {
 /// What was secret in the calls that run, so that it is also removed where it has no name: in a path, an echo of the server,
 /// the text of an error.
 private final class LoggedSecrets: Sendable {
-    private struct Known {
-        var redactor: Redactor
-        /// What was sent, if it is needed only at the end.
-        var requests: [HTTPRequest] = []
-        var counts = Counts()
+    /// What is known of a call. Two of its requests may be sent and answered at the same time.
+    private final class Known: Sendable {
+        struct State {
+            var redactor: Redactor
+            /// What was sent, if it is needed only at the end.
+            var requests: [HTTPRequest] = []
+            var counts = Counts()
+        }
+
+        let state: Mutex<State>
+
+        init(_ call: ObservedCall) { state = Mutex(State(redactor: Redactor(call.secrets))) }
     }
 
     /// What was sent and received.
@@ -262,43 +269,61 @@ private final class LoggedSecrets: Sendable {
         var received: Int?
     }
 
-    private let calls = Mutex<[UInt64: Known]>([:])
+    private struct Calls {
+        var running: [UInt64: Known] = [:]
+        /// The calls that ended last. A hedge that lost may still be about to be sent.
+        var ended: [UInt64] = []
+        var oldest = 0
+    }
+
+    private static let mostEnded = 256
+    private let calls = Mutex(Calls())
+
+    private func known(_ call: ObservedCall) -> Known? { calls.withLock { $0.running[call.id] } }
+
+    private func kept(_ call: ObservedCall) -> Known {
+        calls.withLock { calls in
+            let known = calls.running[call.id] ?? Known(call)
+            if !calls.ended.contains(call.id) { calls.running[call.id] = known }
+            return known
+        }
+    }
 
     func keep(_ request: HTTPRequest, of call: ObservedCall, hop: Int = 0) {
         let request = call.completed(request)
-        let size = request.body.map { $0.byteCount } ?? 0
-        calls.withLock { calls in
-            calls[call.id, default: Known(redactor: Redactor(call.secrets))].redactor.adopt(call.secrets)
-            calls[call.id]?.requests.append(request)
-            calls[call.id]?.counts.attempts += hop == 0 ? 1 : 0
-            calls[call.id]?.counts.hops += hop == 0 ? 0 : 1
-            calls[call.id]?.counts.sent = size
+        kept(call).state.withLock { known in
+            known.redactor.adopt(call.secrets)
+            known.requests.append(request)
+            known.counts.attempts += hop == 0 ? 1 : 0
+            known.counts.hops += hop == 0 ? 0 : 1
+            known.counts.sent = request.body.map { $0.byteCount } ?? 0
         }
     }
 
     /// - Parameter isNew: whether a call that is not known is kept. An event may come after the end of its call.
-    func change<Result>(
+    func change<Result: Sendable>(
         _ call: ObservedCall, isNew: Bool = false, _ body: (inout Redactor) -> Result
     ) -> Result {
-        var known = calls.withLock { $0[call.id] } ?? Known(redactor: Redactor(call.secrets))
-        known.redactor.adopt(call.secrets)
-        for request in known.requests { known.redactor.note(request) }
-        known.requests = []
-        let result = body(&known.redactor)
-        calls.withLock { [known] calls in
-            if isNew || calls[call.id] != nil { calls[call.id] = known }
+        (isNew ? kept(call) : known(call) ?? Known(call)).state.withLock { known in
+            known.redactor.adopt(call.secrets)
+            for request in known.requests { known.redactor.note(request) }
+            known.requests = []
+            return body(&known.redactor)
         }
-        return result
     }
 
     func count(_ bytes: Int, of call: ObservedCall) {
-        calls.withLock { calls in
-            let known = calls[call.id]?.counts.received ?? 0
-            calls[call.id]?.counts.received = known + bytes
-        }
+        known(call)?.state.withLock { $0.counts.received = ($0.counts.received ?? 0) + bytes }
     }
 
-    func counts(of call: ObservedCall) -> Counts { calls.withLock { $0[call.id]?.counts } ?? Counts() }
+    func counts(of call: ObservedCall) -> Counts { known(call)?.state.withLock(\.counts) ?? Counts() }
 
-    func forget(_ call: ObservedCall) { calls.withLock { $0[call.id] = nil } }
+    func forget(_ call: ObservedCall) {
+        calls.withLock { calls in
+            calls.running[call.id] = nil
+            guard calls.ended.count == Self.mostEnded else { return calls.ended.append(call.id) }
+            calls.ended[calls.oldest] = call.id
+            calls.oldest = (calls.oldest + 1) % Self.mostEnded
+        }
+    }
 }

@@ -28,14 +28,17 @@ struct ProbeLedger<Target: Hashable, Answer> {
 
     let ttl: Duration
     let failureTTL: Duration
-    /// The maximum number of targets kept. Those without a valid result are removed first.
+    /// The maximum number of targets kept besides those that are observed. Those without a valid result are removed first.
     let capacity: Int
+    /// Targets are forgotten when there are at least this many.
+    private var roomFrom: Int
     private var entries: [Target: Entry] = [:]
 
     init(ttl: Duration, failureTTL: Duration, capacity: Int = 256) {
         self.ttl = min(ttl, CallClock.longestSleep)
         self.failureTTL = min(failureTTL, CallClock.longestSleep)
         self.capacity = capacity
+        roomFrom = capacity
     }
 
     /// The last result, valid or not.
@@ -45,9 +48,13 @@ struct ProbeLedger<Target: Hashable, Answer> {
 
     /// Requests the result for a target.
     ///
-    /// - Parameter isFresh: Whether an earlier result must not be used.
-    mutating func ask(_ target: Target, isFresh: Bool = false, at now: Instant) -> Action {
-        if entries[target] == nil, entries.count >= capacity { forget(at: now) }
+    /// - Parameters:
+    ///   - isFresh: Whether an earlier result must not be used.
+    ///   - observed: The targets that are observed, whose results are kept.
+    mutating func ask(
+        _ target: Target, isFresh: Bool = false, at now: Instant, observed: () -> Set<Target> = { [] }
+    ) -> Action {
+        if entries[target] == nil, entries.count >= roomFrom { forget(besides: observed(), at: now) }
         var entry = entries[target] ?? Entry()
         defer { entries[target] = entry }
         if entry.isRunning { return .join }
@@ -100,9 +107,15 @@ struct ProbeLedger<Target: Hashable, Answer> {
         return validUntil + (backoff.pause(afterFailures: entry.failures) - failureTTL)
     }
 
-    private mutating func forget(at now: Instant) {
-        entries = entries.filter { $1.isRunning || $1.validUntil.map { $0 > now } ?? false }
-        if entries.count >= capacity { entries = entries.filter { $1.isRunning } }
+    private mutating func forget(besides observed: Set<Target>, at now: Instant) {
+        entries = entries.filter { target, entry in
+            entry.isRunning || entry.validUntil.map { $0 > now } ?? false || observed.contains(target)
+        }
+        if entries.count >= capacity + observed.count {
+            entries = entries.filter { $1.isRunning || observed.contains($0) }
+        }
+        // So that few of very many targets do it.
+        roomFrom = capacity + 2 * observed.count
     }
 }
 

@@ -254,7 +254,11 @@ public final class Reachability: Sendable {
         watchNetwork()
         return changeStatuses { state in
             state.channels[text]?.target = target
-            switch state.ledger.ask(target, isFresh: isFresh, at: .now) {
+            let channels = state.channels
+            let action = state.ledger.ask(target, isFresh: isFresh, at: .now) {
+                Set(channels.values.compactMap(\.target))
+            }
+            switch action {
             case .take(let report):
                 Self.publish(report.status, of: target, &state)
                 return .known(report)

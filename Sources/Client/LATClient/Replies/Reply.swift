@@ -20,7 +20,7 @@ public struct Reply<Model: Sendable>: Sendable {
 
 /// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which
 /// confirms that the caller's copy is current. A part of the content is none if the whole was asked for.
-package enum Verdict {
+package enum StatusRule {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20
 
@@ -111,12 +111,15 @@ package enum Verdict {
         case 404: "check the address"
         case 405: "use an allowed method: \(response.headers["Allow"] ?? "the server lists none")"
         case 408, 425, 429, 503:
-            // A `Retry-After` that cannot be used counts as absent.
-            "try again"
-                + (response.retryAfter(at: 0) == nil
-                    ? " later" : " after \(response.headers["Retry-After"] ?? "") (seconds or a date)")
+            "try again \(time(toRetry: response))"
         case 500...599: hasReason ? "the server failed" : "the server failed; the body of its response may say why"
         default: hasReason ? "" : "the body of the response may say why"
         }
+    }
+
+    /// When to try again. A `Retry-After` that cannot be used counts as absent.
+    private static func time(toRetry response: HTTPResponse) -> String {
+        guard let text = response.headers["Retry-After"], response.retryAfter(at: 0) != nil else { return "later" }
+        return text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? "in \(text) s" : "after \(text)"
     }
 }

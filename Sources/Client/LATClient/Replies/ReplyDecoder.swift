@@ -10,8 +10,8 @@ struct ReplyDecoder: Sendable {
     func reply<Model: Decodable & Sendable>(
         _ type: Model.Type, from response: HTTPResponse, to request: HTTPRequest
     ) throws -> Reply<Model> {
-        guard Verdict.isSuccess(response, to: request) else {
-            throw businessFailure(response, request) ?? Verdict.failure(response, to: request)
+        guard StatusRule.isSuccess(response, to: request) else {
+            throw businessFailure(response, request) ?? StatusRule.failure(response, to: request)
         }
         guard let rule = envelope, !response.hasNoContent else {
             if let judge { try Self.ask(judge, about: response, to: request) }
@@ -45,7 +45,7 @@ struct ReplyDecoder: Sendable {
 
     /// Whether the envelope and the judge accept a response, without decoding it.
     func accepts(_ response: HTTPResponse) -> Bool {
-        guard Verdict.isStandardSuccess(response) else { return false }
+        guard StatusRule.isStandardSuccess(response) else { return false }
         let hasEnvelope = envelope != nil && !response.hasNoContent
         guard hasEnvelope || judge != nil else { return true }
         guard !response.hasNoContent, let document = try? response.document() else {

@@ -37,9 +37,13 @@ final class RetryStage: Stage {
                 outcome =
                     failure.kind == .httpStatus ? failure.response.map { .success($0) } ?? answer : .failure(failure)
             }
+            // The app's judge is asked once about each answer.
+            let verdict = state.mayRepeat ? policy.judge?(request, outcome) : nil
+            let ignoresIdempotence = !policy.repeatsOnlyIdempotent || verdict == true
             let action = state.next(
-                after: outcome, to: request,
-                isReplayable: call.isReplayable && !call.isCancelled && allows(policy, request, call.sent, outcome),
+                after: outcome, to: request, verdict: .some(verdict),
+                isReplayable: call.isReplayable && !call.isCancelled
+                    && call.sent.allows(.retry(onlyIdempotent: !ignoresIdempotence), after: outcome),
                 at: clock.now(), date: Int64(Date.now.timeIntervalSince1970),
                 random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: budget.take)
             guard case .retry(let wait) = action else {
@@ -75,14 +79,6 @@ final class RetryStage: Stage {
                 "the repetition got 412 (Precondition Failed), as it does when the first request has been processed: read "
                     + "what is there before you decide")
         }
-    }
-
-    private func allows(
-        _ policy: RetryPolicy, _ request: HTTPRequest, _ sent: SentRequests,
-        _ answer: Result<HTTPResponse, NetworkError>
-    ) -> Bool {
-        let ignoresIdempotence = !policy.repeatsOnlyIdempotent || policy.judge?(request, answer) == true
-        return sent.allows(.retry(onlyIdempotent: !ignoresIdempotence), after: answer)
     }
 }
 
@@ -147,19 +143,24 @@ struct RetryState: Sendable {
     var deadline: Duration?
     private(set) var attempts = 1
 
+    /// Whether another attempt is left.
+    var mayRepeat: Bool { attempts <= retries }
+
     /// Decides what to do after a response or a failure.
     ///
     /// - Parameters:
+    ///   - verdict: the answer of the policy's judge; `nil` to ask it.
     ///   - isReplayable: whether everything that is sent can be sent again.
     ///   - now: the time on the clock of the deadline.
     ///   - date: the seconds since 1970, for a `Retry-After` that is a date.
     ///   - random: returns a number from 0 to its argument.
     ///   - mayRetry: whether the budget allows a retry; called last, because it spends from the budget.
     mutating func next(
-        after answer: Result<HTTPResponse, NetworkError>, to request: HTTPRequest, isReplayable: Bool,
+        after answer: Result<HTTPResponse, NetworkError>, to request: HTTPRequest, verdict: Bool?? = nil,
+        isReplayable: Bool,
         at now: Duration, date: Int64, random: (Int64) -> Int64, mayRetry: () -> Bool
     ) -> Action {
-        guard attempts <= retries, isReplayable, isWorthRepeating(answer, request) else { return .deliver }
+        guard mayRepeat, isReplayable, isWorthRepeating(answer, request, verdict) else { return .deliver }
         let first = min(policy.firstWait, CallClock.longestSleep)
         let bound = Backoff(first: first, longest: policy.longestWait).pause(afterFailures: attempts)
         var wait = Duration.milliseconds(random(bound.roundedUpMilliseconds))
@@ -176,8 +177,10 @@ struct RetryState: Sendable {
         return .retry(after: wait)
     }
 
-    func isWorthRepeating(_ answer: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) -> Bool {
-        if let verdict = policy.judge?(request, answer) { return verdict }
+    func isWorthRepeating(
+        _ answer: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest, _ verdict: Bool?? = nil
+    ) -> Bool {
+        if let verdict = verdict ?? policy.judge?(request, answer) { return verdict }
         guard !policy.repeatsOnlyIdempotent || request.method.isIdempotent || request.idempotencyKey != nil else {
             return false
         }

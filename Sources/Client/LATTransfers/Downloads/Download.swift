@@ -26,7 +26,7 @@ public final class Download: CallHandle {
     let identity: String
     private let control: DownloadControl
     private let latest = LatestValue(TransferProgress(direction: .download))
-    private let outcome = Outcome<DownloadedFile>()
+    private let outcome = SharedResult<DownloadedFile>()
     private let call: Call
 
     /// - Parameters:

@@ -333,7 +333,7 @@ public final class Outbox: Sendable {
     /// The answer is recorded before the handler is called, and the entry is removed after it has returned. If the process dies
     /// in between, or the handler throws an error, it is called again, so it has to tolerate a repetition. The handlers of one
     /// name run one after the other. They are called in the process that sends. A failure is that of a dead letter; after
-    /// ``retry(_:)`` the handler is called again.
+    /// ``retry(_:)->()`` the handler is called again.
     ///
     /// - Parameters:
     ///   - name: The name that entries give.
@@ -344,26 +344,6 @@ public final class Outbox: Sendable {
             @escaping @Sendable (_ entry: Entry, _ result: Result<HTTPResponse, NetworkError>) async throws -> Void
     ) {
         engine.perform { $0.setHandler(name, handler) }
-    }
-
-    /// Lets a dead letter wait again, as the last of its group and without expiry. A waiting entry is sent at once.
-    ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry, ``NetworkError/Kind/unsupported`` for one that the
-    ///   server has accepted.
-    public func retry(_ id: Entry.ID) async throws {
-        try await engine.value { try $0.retry(id) }
-    }
-
-    /// Removes an entry with its files. The call of one that is being sent is cancelled.
-    ///
-    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry.
-    public func drop(_ id: Entry.ID) async throws {
-        try await engine.value { try $0.drop(id) }
-    }
-
-    /// Sends all waiting entries now, without regard to what they wait for. Within a group they still go one after the other.
-    public func sendNow() async throws {
-        try await engine.value { try $0.sendNow() }
     }
 
     /// Stops sending, and waits for the calls in flight, which are cancelled, and up to ten seconds for handlers that run. What

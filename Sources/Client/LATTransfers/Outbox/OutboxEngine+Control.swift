@@ -45,36 +45,56 @@ extension OutboxEngine {
 
     // MARK: Changes
 
-    func retry(_ id: Int64) throws {
-        let row = try changing(id) { transaction, row in
+    func retry(_ ids: [Int64]) throws -> [Int64] {
+        let rows = try changing(ids) { transaction, row in
             if row.state.isDead {
                 try transaction.retry(row)
             } else if row.state == .waiting {
-                try transaction.connection.run("UPDATE entries SET due = 0 WHERE id = ?") { $0.bind(1, id) }
+                try transaction.connection.run("UPDATE entries SET due = 0 WHERE id = ?") { $0.bind(1, row.id) }
             } else {
-                throw NetworkError(
-                    .unsupported,
-                    message: "the server has accepted the entry \(id), so it is not sent again; its handler "
-                        + "\"\(row.handler ?? "")\" has not ended: register it, or drop the entry")
+                return false
             }
+            return true
         }
-        results[id] = nil
-        if row.state == .waiting {
+        if rows.contains(where: { $0.state == .waiting }) {
             targets.openAll(at: now)
             seat?.ring(isUrgent: true)
         }
-        var retried = row
-        (retried.state, retried.attempts, retried.reason, retried.status) = (.waiting, 0, nil, nil)
-        if row.state.isDead { hub.send(.retried(entry(retried))) }
+        for row in rows {
+            results[row.id] = nil
+            var retried = row
+            (retried.state, retried.attempts, retried.reason, retried.status) = (.waiting, 0, nil, nil)
+            if row.state.isDead { hub.send(.retried(entry(retried))) }
+        }
+        return rows.map(\.id)
     }
 
-    func drop(_ id: Int64) throws {
-        let row = try changing(id) { try $0.remove($1) }
-        running[id]?.task?.cancel()
-        results[id] = nil
-        removeFiles(of: row)
-        store.keepReserve()
-        hub.send(.dropped(entry(row)))
+    func drop(_ ids: [Int64]) throws -> [Int64] {
+        let rows = try changing(ids) { transaction, row in
+            try transaction.remove(row)
+            return true
+        }
+        for row in rows {
+            running[row.id]?.task?.cancel()
+            results[row.id] = nil
+            removeFiles(of: row)
+            hub.send(.dropped(entry(row)))
+        }
+        if !rows.isEmpty { store.keepReserve() }
+        return rows.map(\.id)
+    }
+
+    /// Why an entry was not changed.
+    func refusal(of id: Int64) throws -> NetworkError {
+        guard let row = try reading({ try $0.entry(id) }) else {
+            return NetworkError(
+                .unknownName,
+                message: "the outbox has no entry \(id); it was sent or dropped, or look for it in entries")
+        }
+        return NetworkError(
+            .unsupported,
+            message: "the server has accepted the entry \(id), so it is not sent again; its handler "
+                + "\"\(row.handler ?? "")\" has not ended: register it, or drop the entry")
     }
 
     func sendNow() throws {
@@ -84,21 +104,56 @@ extension OutboxEngine {
         seat?.ring(isUrgent: true)
     }
 
+    /// Changes entries in one commit.
+    ///
+    /// - Parameter change: returns whether it has changed the entry.
     private func changing(
-        _ id: Int64, _ change: (OutboxTransaction, OutboxRow) throws -> Void
-    ) throws -> OutboxRow {
-        let row = try recording { transaction -> OutboxRow in
-            guard let row = try transaction.connection.entry(id) else {
-                throw NetworkError(
-                    .unknownName,
-                    message: "the outbox has no entry \(id); it was sent or dropped, or look for it in entries")
+        _ ids: [Int64], _ change: (OutboxTransaction, OutboxRow) throws -> Bool
+    ) throws -> [OutboxRow] {
+        let rows = try recording { transaction in
+            try ids.compactMap { id -> OutboxRow? in
+                guard let row = try transaction.connection.entry(id), try change(transaction, row) else { return nil }
+                return row
             }
-            try change(transaction, row)
-            return row
         }
+        guard !rows.isEmpty else { return [] }
         ahead = nil
         seat?.ring()
-        return row
+        return rows
+    }
+}
+
+extension Outbox {
+    /// Lets a dead letter wait again, as the last of its group and without expiry. A waiting entry is sent at once.
+    ///
+    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry, ``NetworkError/Kind/unsupported`` for one that the
+    ///   server has accepted.
+    public func retry(_ id: Entry.ID) async throws {
+        try await engine.value { if try $0.retry([id]).isEmpty { throw try $0.refusal(of: id) } }
+    }
+
+    /// The same for many entries in one commit, so that thousands take no longer than a few.
+    ///
+    /// - Returns: Those that wait now. Entries that are gone, and those that the server has accepted, are left out.
+    @discardableResult
+    public func retry(_ ids: [Entry.ID]) async throws -> [Entry.ID] { try await engine.value { try $0.retry(ids) } }
+
+    /// Removes an entry with its files. The call of one that is being sent is cancelled.
+    ///
+    /// - Throws: ``NetworkError/Kind/unknownName`` if there is no such entry.
+    public func drop(_ id: Entry.ID) async throws {
+        try await engine.value { if try $0.drop([id]).isEmpty { throw try $0.refusal(of: id) } }
+    }
+
+    /// The same for many entries in one commit.
+    ///
+    /// - Returns: Those that were there.
+    @discardableResult
+    public func drop(_ ids: [Entry.ID]) async throws -> [Entry.ID] { try await engine.value { try $0.drop(ids) } }
+
+    /// Sends all waiting entries now, without regard to what they wait for. Within a group they still go one after the other.
+    public func sendNow() async throws {
+        try await engine.value { try $0.sendNow() }
     }
 }
 

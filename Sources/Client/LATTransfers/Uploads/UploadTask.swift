@@ -15,7 +15,7 @@ import Platform
 public final class UploadTask<Value: Sendable>: CallHandle {
     private let call: RequestTask
     private let monitor: UploadMonitor
-    private let outcome: Outcome<Value>
+    private let outcome: SharedResult<Value>
     /// Whether a cancelled upload that could go on is removed from the server.
     private let discards = Flag()
 
@@ -26,7 +26,7 @@ public final class UploadTask<Value: Sendable>: CallHandle {
         _ monitor: UploadMonitor,
         _ start: (_ end: @escaping @Sendable (Result<Value, NetworkError>) -> Void) -> RequestTask
     ) {
-        let outcome = Outcome<Value>()
+        let outcome = SharedResult<Value>()
         self.monitor = monitor
         self.outcome = outcome
         call = start { result in
@@ -48,7 +48,7 @@ public final class UploadTask<Value: Sendable>: CallHandle {
         end: @escaping @Sendable (Result<HTTPResponse, NetworkError>) -> Void
     ) {
         self.monitor = monitor
-        outcome = Outcome<Value>()
+        outcome = SharedResult<Value>()
         monitor.resumption.withLock { $0 = ResumableUpload.Resumption() }
         call = RequestTask(whole)
         let work = Task.detached(executorPreference: TransferExecutor.shared) { [discards] in

@@ -14,7 +14,9 @@ final class EngineServices {
     private let connections: ByteConnections
     @exclusivity(unchecked) private var tenants: [any EngineTenant] = []
     private unowned let engine: Engine
-    private let network: NetworkWatch?
+    /// The engine's epoll; `nil` after ``end()``.
+    private var events: EventQueue?
+    private var network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
     @exclusivity(unchecked) private var schedule = ChangeSchedule()
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
@@ -30,9 +32,15 @@ final class EngineServices {
         probes = ProbeRunner(engine: engine, events)
         live = ServiceMulti(events, capacity: 256)
         connections = ByteConnections(engine: engine, events)
-        network = engine.configuration.watchesNetwork ? NetworkWatch() : nil
+        self.events = events
         live.unwatched = { [unowned engine] in engine.inputEnded($0) }
-        if let network { events.watch(network.descriptor, for: .readable) }
+        watchNetwork()
+    }
+
+    private func watchNetwork() {
+        guard engine.configuration.watchesNetwork, let events, let watch = NetworkWatch() else { return }
+        network = watch
+        events.watch(watch.descriptor, for: .readable)
     }
 
     /// Adds an observer. It is called on the engine's thread whenever the network has changed, until the engine ends.
@@ -86,6 +94,8 @@ final class EngineServices {
     }
 
     func opened(_ socket: CInt) {
+        // At the start there may have been no descriptor for it.
+        if network == nil { watchNetwork() }
         probes.multi.opened(socket)
         live.opened(socket)
         connections.multi.opened(socket)
@@ -123,6 +133,7 @@ final class EngineServices {
         probes.end()
         live.end()
         network?.end()
+        events = nil
         networkObservers = []
     }
 }

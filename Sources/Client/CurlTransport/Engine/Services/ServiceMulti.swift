@@ -9,13 +9,16 @@ import Platform
 /// connection from the pool, or wait for a free one. The engine's epoll watches this multi handle's epoll descriptor,
 /// so these connections cost the transfers nothing.
 final class ServiceMulti: CallbackContext {
-    /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
-    let descriptor: CInt
+    /// The epoll descriptor, readable when a socket has an event; -1 before the first use.
+    var descriptor: CInt { events?.descriptor ?? -1 }
     /// When libcurl's timer expires.
     @exclusivity(unchecked) private(set) var due = MonotonicTime.distantFuture
 
-    /// `nil` when the system had no descriptor left, or after ``end()``.
+    /// `nil` before the first use, while the system has no descriptor left, and after ``end()``.
     private var events: EventQueue?
+    private let capacity: Int32
+    /// The engine's epoll; `nil` after ``end()``.
+    private var outer: EventQueue?
     /// Called when libcurl stops watching a socket, with the handle that used it.
     var unwatched: ((UnsafeMutableRawPointer) -> Void)?
     private var multi: UnsafeMutableRawPointer?
@@ -32,9 +35,8 @@ final class ServiceMulti: CallbackContext {
 
     /// - Parameter capacity: The maximum number of events that one turn handles. Default 32.
     init(_ outer: EventQueue, capacity: Int32 = 32) {
-        events = EventQueue(capacity: capacity)
-        descriptor = events?.descriptor ?? -1
-        if let events { outer.watch(events.descriptor, for: .readable) }
+        self.outer = outer
+        self.capacity = capacity
     }
 
     deinit { end() }
@@ -79,6 +81,7 @@ final class ServiceMulti: CallbackContext {
         if let multi { curl_multi_cleanup(multi) }
         multi = nil
         events = nil
+        outer = nil
         watches = [:]
         changed = []
         due = .distantFuture
@@ -103,10 +106,14 @@ final class ServiceMulti: CallbackContext {
 
     // MARK: libcurl's callbacks
 
-    /// The multi handle, made on first use; `nil` when there is no memory or descriptor for it.
+    /// The multi handle, made on first use; `nil` while there is no memory or descriptor for it.
     var handle: UnsafeMutableRawPointer? {
         if let multi { return multi }
-        guard events != nil, let multi = curl_multi_init() else { return nil }
+        guard let outer, let events = events ?? EventQueue(capacity: capacity), let multi = curl_multi_init() else {
+            return nil
+        }
+        if self.events == nil { outer.watch(events.descriptor, for: .readable) }
+        self.events = events
         let context = Unmanaged.passUnretained(self).toOpaque()
         lat_multi_set_callbacks(multi, serviceSocketCallback, serviceTimerCallback, context)
         self.multi = multi

@@ -75,13 +75,21 @@ package final class DomainTableWatcher: Sendable {
         // Watched before it is read, so that no change is missed in between.
         var bytes: [UInt8] = []
         var isRefused = false
+        /// Why the file cannot be read.
+        var obstacle: String?
         let table: DomainTable
         do throws(NetworkError) {
-            let content = try DomainTable.bytes(of: path)
+            let content: [UInt8]
+            do throws(NetworkError) {
+                content = try DomainTable.bytes(of: path)
+            } catch {
+                obstacle = error.message
+                throw error
+            }
             table = try makeTable(content)
             bytes = content
         } catch {
-            // The watch notices when the file is replaced.
+            // The watch notices when the file is replaced, or reads it again.
             guard let known else { throw error }
             table = known
             isRefused = error.kind == .unknownName
@@ -95,7 +103,7 @@ package final class DomainTableWatcher: Sendable {
         self.path = path
         self.state = state
         self.over = over
-        let loop = WatchLoop(path: path, bytes: bytes, watch: watch, over: over, state: state)
+        let loop = WatchLoop(path: path, bytes: bytes, obstacle, watch: watch, over: over, state: state)
         guard BackgroundThread.start("lat-table", { loop.run() }) else {
             throw Self.systemError("pthread_create", "end other threads, or raise the limit")
         }
@@ -156,12 +164,18 @@ final class WatchLoop: @unchecked Sendable {
         case unreadable(String)
     }
 
-    init(path: String, bytes: [UInt8], watch: FileWatch, over: WakeUp, state: WatchState) {
+    /// - Parameter obstacle: why the file could not be read; `nil` if it was.
+    init(
+        path: String, bytes: [UInt8], _ obstacle: String? = nil, watch: FileWatch, over: WakeUp, state: WatchState
+    ) {
         self.path = path
         self.bytes = bytes
         self.watch = watch
         self.over = over
         self.state = state
+        guard let obstacle else { return }
+        reported = .unreadable(obstacle)
+        schedule.noteUnreadable(at: .now)
     }
 
     deinit { state.end() }
@@ -198,7 +212,7 @@ final class WatchLoop: @unchecked Sendable {
             if isMissing {
                 guard schedule.noteInvalid(at: .now) else { break }
             } else {
-                schedule.didRead()
+                schedule.noteUnreadable(at: .now)
             }
             // Reported once, however many events follow in the file's directory.
             guard reported != .unreadable(error.message) else { break }
@@ -257,6 +271,9 @@ struct ReloadSchedule {
     private var last: ContinuousClock.Instant?
     private var isBeingWritten = false
     private var invalidSince: ContinuousClock.Instant?
+    /// When to read a file again that is there and could not be read.
+    private var again: ContinuousClock.Instant?
+    private var pauses = Backoff(first: .seconds(1), longest: .seconds(60))
 
     mutating func note(_ changes: FileWatch.Changes, at now: ContinuousClock.Instant) {
         guard !changes.isEmpty else { return }
@@ -269,12 +286,21 @@ struct ReloadSchedule {
 
     /// When to read the file; `nil` until the next change.
     var due: ContinuousClock.Instant? {
-        guard let first, let last else { return invalidSince.map { $0 + Self.doubt } }
+        guard let first, let last else { return invalidSince.map { $0 + Self.doubt } ?? again }
         if isBeingWritten { return last + Self.silentWriter }
         return min(last + Self.quiet, first + Self.patience)
     }
 
     mutating func didRead() { self = ReloadSchedule() }
+
+    /// Notes that the file is there and cannot be read. There may be no event when it can, as when the process has had no
+    /// descriptor left, so it is read again after a while.
+    mutating func noteUnreadable(at now: ContinuousClock.Instant) {
+        var pauses = pauses
+        let pause = pauses.next()
+        self = ReloadSchedule()
+        (again, self.pauses) = (now + pause, pauses)
+    }
 
     /// Notes that the file is missing or invalid.
     ///

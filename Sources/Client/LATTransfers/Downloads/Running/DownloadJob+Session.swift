@@ -141,8 +141,8 @@ extension DownloadJob {
     private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
         var response = response
         // The status is the error to report, even if the task is cancelled.
-        response.body = ResponseBody((try? await Verdict.beginning(of: response.body)) ?? Data())
-        guard response.isSuccess || response.status == 304 else { return Verdict.failure(response, to: request) }
+        response.body = ResponseBody((try? await StatusRule.beginning(of: response.body)) ?? Data())
+        guard response.isSuccess || response.status == 304 else { return StatusRule.failure(response, to: request) }
         return NetworkError(
             .httpStatus,
             message: "the server responded with \(response.status), which has no content to save; check the address",

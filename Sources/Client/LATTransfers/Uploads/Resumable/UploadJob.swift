@@ -320,7 +320,7 @@ final class UploadJob: Sendable {
     }
 
     private static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
-        guard response.isSuccess else { return Verdict.failure(response, to: request) }
+        guard response.isSuccess else { return StatusRule.failure(response, to: request) }
         return NetworkError(
             .protocolViolation,
             message:

@@ -166,9 +166,9 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     /// Whether the name of a field begins with one of these texts, which are in lower case and not empty.
     package func containsName(beginningWith beginnings: [[UInt8]]) -> Bool {
         func begins(_ name: some RandomAccessCollection<UInt8>) -> Bool {
-            guard let first = name.first.map(lowercased) else { return false }
+            guard let first = name.first.map(asciiLowercased) else { return false }
             for beginning in beginnings where beginning[0] == first {
-                if name.starts(with: beginning, by: { lowercased($0) == $1 }) { return true }
+                if name.starts(with: beginning, by: { asciiLowercased($0) == $1 }) { return true }
             }
             return false
         }
@@ -195,11 +195,11 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             return
         }
         // A set costs more than it saves unless there are many lines.
-        let names = incoming.count < 32 ? [] : Set(incoming.map { $0.name.utf8.map(lowercased) })
+        let names = incoming.count < 32 ? [] : Set(incoming.map { $0.name.utf8.map(asciiLowercased) })
         var merged = current.filter { field in
             names.isEmpty
                 ? !incoming.contains { $0.name.equalsIgnoringASCIICase(field.name) }
-                : !names.contains(field.name.utf8.map(lowercased))
+                : !names.contains(field.name.utf8.map(asciiLowercased))
         }
         merged.append(contentsOf: incoming)
         storage = .fields(merged)
@@ -327,7 +327,7 @@ private struct WireLines: Sequence, IteratorProtocol {
 
     /// The next line with a name.
     mutating func next(named name: String) -> Line? {
-        let (first, length) = (name.utf8.first.map(lowercased), name.utf8.count)
+        let (first, length) = (name.utf8.first.map(asciiLowercased), name.utf8.count)
         while let line = next(where: { $0 == first }, length) { if line.hasName(name) { return line } }
         return nil
     }
@@ -336,7 +336,7 @@ private struct WireLines: Sequence, IteratorProtocol {
     /// their first byte; continuation lines begin with white space.
     mutating func next(where passes: (UInt8) -> Bool, _ length: Int? = nil) -> Line? {
         while let byte = rest.first {
-            if passes(lowercased(byte)), length.map(mayEndName) ?? true { return next() }
+            if passes(asciiLowercased(byte)), length.map(mayEndName) ?? true { return next() }
             guard let feed = Self.index(of: 0x0A, in: rest) else { break }
             rest = rest[(feed + 1)...]
             pastStatusLine = true
@@ -380,15 +380,15 @@ private func equalIgnoringASCIICase(_ lhs: some Collection<UInt8>, _ rhs: String
     let isEqual: Bool?? = lhs.withContiguousStorageIfAvailable { lhs in
         rhs.withContiguousStorageIfAvailable { rhs in
             for index in lhs.indices where lhs[index] != rhs[index] {
-                guard lowercased(lhs[index]) == lowercased(rhs[index]) else { return false }
+                guard asciiLowercased(lhs[index]) == asciiLowercased(rhs[index]) else { return false }
             }
             return true
         }
     }
     if let isEqual, let isEqual { return isEqual }
-    return zip(lhs, rhs).allSatisfy { lowercased($0) == lowercased($1) }
+    return zip(lhs, rhs).allSatisfy { asciiLowercased($0) == asciiLowercased($1) }
 }
 
-private func lowercased(_ byte: UInt8) -> UInt8 {
+private func asciiLowercased(_ byte: UInt8) -> UInt8 {
     byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
 }
