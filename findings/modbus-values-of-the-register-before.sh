@@ -4,11 +4,11 @@
 # Version:  async-modbus 0.2.3, umodbus 1.0.4, pymodbus 3.16.1, pyModbusTCP 0.3.1, modbus-tk 1.1.5 and minimalmodbus 2.1.1, from
 #           PyPI, against a device on a TCP socket; pymodbus, async-modbus and minimalmodbus also with RTU frames on it.
 # Found:    umodbus and async-modbus do not compare the id: after one late answer each read gives the value of the read before, and
-#           says nothing, for as long as the connection lasts. pymodbus does so with RTU frames, which have no id, for two reads.
+#           says nothing, for as long as the connection lasts. pymodbus does so with RTU frames, which have no id, for one or two reads.
 #           minimalmodbus empties its buffer first, the others compare the id or open a new connection.
 # Seen:     registers 0, 10, 20, 30 hold 1000, 1010, 1020, 1030; the first answer comes 0.3 s after the timeout
 #           umodbus, async-modbus (TCP; RTU as well)   timeout, 1000, 1010, 1020
-#           pymodbus (RTU over TCP, retries=0)         timeout, 1000, 1010, 1030
+#           pymodbus (RTU over TCP, retries=0)         timeout, 1000, 1010 or 1020, 1030
 #           pymodbus, pyModbusTCP, modbus-tk (TCP)     timeout, 1010, 1020, 1030
 #           minimalmodbus (RTU over TCP)               timeout, 1010, 1020, 1030
 # Matters:  a meter that was busy for a second is read wrong from then on: the voltage is the temperature, each value is plausible,
@@ -124,10 +124,12 @@ for client, rtu in (
     if device.asked != [0, 10, 20, 30]:
         print("the reads were others", device.asked, file=sys.stderr)
         sys.exit(2)
-right, shifted, until = ["error", 1010, 1020, 1030], ["error", 1000, 1010, 1020], ["error", 1000, 1010, 1030]
+right, shifted = ["error", 1010, 1020, 1030], ["error", 1000, 1010, 1020]
+# How soon pymodbus finds its way again with RTU frames depends on the time.
+found["pymodbus", "RTU"] = found["pymodbus", "RTU"][:2]
 as_found = found == {
     ("umodbus", "TCP"): shifted, ("async_modbus", "TCP"): shifted, ("async_modbus", "RTU"): shifted,
-    ("pymodbus", "TCP"): right, ("pymodbus", "RTU"): until, ("pymodbustcp", "TCP"): right, ("modbus_tk", "TCP"): right,
+    ("pymodbus", "TCP"): right, ("pymodbus", "RTU"): shifted[:2], ("pymodbustcp", "TCP"): right, ("modbus_tk", "TCP"): right,
     ("minimalmodbus", "RTU"): right,
 }
 print("as found: the values of the register before" if as_found else "the behaviour has changed")
